@@ -1,4 +1,4 @@
-//! Backups of a log: its streams with their names, positions and bytes, in files that know whether they
+//! Backups of a log: its streams with their names, positions and bytes, or the rows of its machine, in files that know whether they
 //! are whole.
 //!
 //! ```text
@@ -9,10 +9,13 @@
 //!
 //! Only the newest stream of a log grows, so the output of a log is one sequence that only gets longer (and
 //! shorter in front, when it is trimmed). A part is an interval of it; the next part begins where it ends.
+//! Of a machine each part has all rows, as of one position.
 //! docs/backup.md draws the bytes.
 
 mod format;
+mod link;
 mod restore;
+mod rows;
 mod set;
 mod take;
 
@@ -20,6 +23,7 @@ pub use format::{
     BackupError, FORMAT_VERSION, Header, Identity, Next, PAYLOAD_BYTES_MAX, PartReader, PartWriter,
     Saved,
 };
+pub use link::LinkError;
 pub use restore::{Lost, RestoreError, RestoreOptions, Restored};
 pub use set::{Backup, Part, Seen, Stop, Wrong};
 pub use take::{TakeError, Taken};

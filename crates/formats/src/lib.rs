@@ -5,6 +5,7 @@
 //! segment  the first block of a segment file   ┐
 //! record   one durable fact                    ┴──  docs/data-files.md
 //! frame    what peers send each other               docs/wire.md
+//! rows     what clients are sent of a machine's state
 //! past     what nodes tell of their disks, inside a frame
 //! proof    what shows whose word that is
 //! ```
@@ -24,6 +25,7 @@ mod message;
 pub mod past;
 pub mod proof;
 pub mod record;
+pub mod rows;
 pub mod segment;
 mod stand;
 mod standing;

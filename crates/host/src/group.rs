@@ -7,6 +7,7 @@
 //!             └ rows that a command missed, from the shelf
 //!  a piece of another replica's state ─▶ copying ─▶ the shelf, where there is none, or none that the log reaches back to
 //!  looks ─▶ looking: a barrier, then all that was chosen by then is on the shelf, then a snapshot
+//!  clients ─▶ saving: a look that is held, page by page; refilling: commands of the host's own
 //! ```
 //!
 //! It is pure: news, what came of jobs, calls and the time go in; wishes for the node and jobs come out.
@@ -17,13 +18,15 @@ mod giving;
 mod keeping;
 mod leading;
 mod looking;
+mod refilling;
+mod saving;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use formats::{LogId, Stand};
-use letters::{News, ToNode, Wish};
+use letters::{News, Not, Says, ToNode, Wish};
 use ops::{Lane, Work};
 use paxos::Time;
 use paxos::mutation::{self, Mutation};
@@ -43,6 +46,9 @@ pub use copying::ROW as COPY_ROW;
 use keeping::Keeping;
 use leading::Leading;
 use looking::Looking;
+use refilling::Refilling;
+pub use saving::Saved;
+use saving::Saving;
 
 /// A state that is applied so much further is told of, for people, though nothing more of it is durable.
 const TOLD_EVERY: u64 = 1 << 20;
@@ -133,6 +139,8 @@ pub struct Group {
     keeping: Keeping,
     giving: Giving,
     comparing: Comparing,
+    saving: Saving,
+    refilling: Refilling,
 }
 
 impl Core {
@@ -238,6 +246,8 @@ impl Group {
             keeping: Keeping::default(),
             giving: Giving::default(),
             comparing: Comparing::default(),
+            saving: Saving::default(),
+            refilling: Refilling::default(),
         }
     }
 
@@ -284,10 +294,15 @@ impl Group {
         if is_of_output && (attached != self.core.attached || self.core.shelf.is_none()) {
             return;
         }
+        if let News::Client { client, says } = news {
+            return self.on_client(now, client, says, out);
+        }
         if self.core.halted.is_some() && !matches!(news, News::Gone) {
             return;
         }
         match news {
+            // Above.
+            News::Client { .. } => {}
             News::Appeared { .. } => {}
             News::Gone => {
                 self.core.is_gone = true;
@@ -362,6 +377,26 @@ impl Group {
             }
             News::Leader { address } => self.leading.leader = address,
             News::Full { why } => self.leading.full = why,
+        }
+    }
+
+    fn on_client(&mut self, now: Time, client: u64, says: Says, out: &mut Out) {
+        let core = &self.core;
+        if let Some(why) = core.halted.as_ref().filter(|_| !matches!(says, Says::Gone)) {
+            let why = format!("the state of {} has stopped here: {why}", core.name);
+            return saving::not(core, client, Not::Here, why, out);
+        }
+        match says {
+            Says::Gone => self.saving.on_gone(client),
+            Says::Save => {
+                let looking = &mut self.looking;
+                self.saving.on_save(now, client, core, looking, out);
+            }
+            Says::Next => self.saving.on_next(client, core, out),
+            Says::Fill(fill) => {
+                let call = self.refilling.call(now, client, fill);
+                self.leading.call(call, &core.bounds);
+            }
         }
     }
 
@@ -495,7 +530,15 @@ impl Group {
                     self.core.halt_for(out, &error);
                 }
             },
-            Came::Looked => self.looking.on_looked(),
+            Came::Looked { held } => {
+                self.looking.on_looked();
+                for (client, saved) in held {
+                    self.saving.on_held(client, saved, &self.core, out);
+                }
+            }
+            Came::PageRead { client, page } => {
+                self.saving.on_page(client, page, &mut self.core, out);
+            }
             Came::Flushed(result) => self.keeping.on_flushed(&mut self.core, result, out),
             Came::Compacted(result) => self.keeping.on_compacted(&mut self.core, result, out),
             Came::Removed(Ok(())) => {}
@@ -512,6 +555,12 @@ impl Group {
 
     /// Does what can be done now.
     pub fn settle(&mut self, now: Time, wall_ms: Option<u64>, out: &mut Out) {
+        self.settle_state(now, wall_ms, out);
+        self.saving.settle(&self.core, &mut self.looking, out);
+        self.refilling.settle(&self.core, out);
+    }
+
+    fn settle_state(&mut self, now: Time, wall_ms: Option<u64>, out: &mut Out) {
         if let Some(what) = self.core.damage.take() {
             self.put_aside(&what, out);
         }

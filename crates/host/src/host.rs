@@ -214,7 +214,7 @@ impl Host {
 fn refuse(ask: Ask, why: &str) {
     match ask.what {
         What::Call { replier, .. } => replier.reply(Outcome::NotNow(why.to_owned())),
-        What::Look { look, .. } => look.not(why.to_owned()),
+        What::Look { look, .. } => _ = look.not(why),
     }
 }
 

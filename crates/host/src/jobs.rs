@@ -12,7 +12,8 @@ use ops::{Lane, Work};
 use paxos::NodeId;
 use shelf::{Applied, Batch, Held, Identity, PageBounds, Shelf, ShelfError, Snapshot};
 
-use crate::group::{COPY_ROW, Sum};
+use crate::filling;
+use crate::group::{COPY_ROW, Saved, Sum};
 use crate::intake::Load;
 use crate::piece::{Answer, Question};
 use crate::state::{Fetched, Key, Missing, RANGE_BYTES_MAX, View};
@@ -29,6 +30,8 @@ pub const UPKEEP: Lane = Lane(4);
 pub const COMPACT: Lane = Lane(8);
 /// States are summed up, to be compared.
 pub const COMPARE: Lane = Lane(7);
+/// Pages are read for backups.
+pub const SAVE: Lane = Lane(9);
 
 const PIECE_ROWS_MAX: usize = 16_384;
 
@@ -45,21 +48,41 @@ pub trait Shelves: Send + Sync {
 }
 
 /// A caller's look at the state, on a lane of lookers: he is given a view, or the reason why there is none.
-pub struct Look(Box<Looks>);
+pub struct Look(Looking);
+
+enum Looking {
+    Once(Box<Looks>),
+    /// This client is to be given all of it, page by page.
+    Held(u64),
+}
 
 type Looks = dyn FnOnce(Result<&View<'_>, String>) + Send;
 
 impl Look {
     pub fn new(look: impl FnOnce(Result<&View<'_>, String>) + Send + 'static) -> Look {
-        Look(Box::new(look))
+        Look(Looking::Once(Box::new(look)))
     }
 
-    pub(crate) fn at(self, snapshot: &dyn Snapshot) {
-        (self.0)(Ok(&View(snapshot)));
+    pub(crate) fn held(client: u64) -> Look {
+        Look(Looking::Held(client))
     }
 
-    pub(crate) fn not(self, why: String) {
-        (self.0)(Err(why));
+    /// Looks, if there is something to be seen. Returns the client who is to be given all of it.
+    fn at(self, snapshot: Result<&dyn Snapshot, &str>) -> Option<u64> {
+        match self.0 {
+            Looking::Once(look) => match snapshot {
+                Ok(snapshot) => look(Ok(&View(snapshot))),
+                Err(why) => look(Err(why.to_owned())),
+            },
+            Looking::Held(client) => return Some(client),
+        }
+        None
+    }
+
+    /// Says why there is no look. Returns the client who is to be told so.
+    #[must_use]
+    pub(crate) fn not(self, why: &str) -> Option<u64> {
+        self.at(Err(why))
     }
 }
 
@@ -78,7 +101,15 @@ pub(crate) enum Came {
         fetch: u64,
         result: Result<Rows, ShelfError>,
     },
-    Looked,
+    Looked {
+        /// The clients who are to be given all rows, and the beginning of that.
+        held: Vec<(u64, Result<Box<Saved>, String>)>,
+    },
+    /// A page of them is read.
+    PageRead {
+        client: u64,
+        page: Result<Box<Saved>, ShelfError>,
+    },
     Flushed(Result<Applied, ShelfError>),
     Compacted(Result<(), ShelfError>),
     Removed(Result<(), ShelfError>),
@@ -123,7 +154,8 @@ impl std::fmt::Debug for Came {
             Came::Applied { .. } => "Applied",
             Came::Summed(_) => "Summed",
             Came::Fetched { .. } => "Fetched",
-            Came::Looked => "Looked",
+            Came::Looked { .. } => "Looked",
+            Came::PageRead { .. } => "PageRead",
             Came::Flushed(_) => "Flushed",
             Came::Compacted(_) => "Compacted",
             Came::Removed(_) => "Removed",
@@ -246,14 +278,31 @@ pub(crate) fn look(shelf: &Arc<dyn Shelf>, looks: Vec<Look>) -> Work {
     let shelf = shelf.clone();
     Work::new(move || {
         let snapshot = shelf.snapshot();
+        // ‡ A part of a backup's rows is shown to nobody.
+        let seen = match snapshot.get(filling::ROW) {
+            Ok(mark) if !filling::is_open(mark.as_deref()) => Ok(&*snapshot),
+            Ok(_) => Err(filling::IS_OPEN.to_owned()),
+            Err(error) => Err(error.to_string()),
+        };
+        let mut held = Vec::new();
         for look in looks {
             // A caller's panic is his own: others wait for their turn.
-            let looked = catch_unwind(AssertUnwindSafe(|| look.at(&*snapshot)));
-            if looked.is_err() {
-                tracing::error!("a reader panicked, and has no answer");
+            let seen = seen.as_ref().map(|snapshot| *snapshot as &dyn Snapshot);
+            let seen = seen.map_err(String::as_str);
+            match catch_unwind(AssertUnwindSafe(|| look.at(seen))) {
+                Ok(Some(client)) => held.push((client, Saved::begin(shelf.clone().held()))),
+                Ok(None) => {}
+                Err(_) => tracing::error!("a reader panicked, and has no answer"),
             }
         }
-        Came::Looked
+        Came::Looked { held }
+    })
+}
+
+pub(crate) fn read_page(client: u64, mut saved: Box<Saved>, page_bytes: usize) -> Work {
+    Work::new(move || {
+        let page = saved.read_page(page_bytes).map(|()| saved);
+        Came::PageRead { client, page }
     })
 }
 

@@ -17,7 +17,8 @@
 //! |---|---|
 //! | `machine`, `state` | a machine of one's own, and the rows that its commands see |
 //! | `sessions` | commands that are executed once |
-//! | `group` | one log's machine and state: leading, looking, keeping, copying |
+//! | `filling` | an empty state is given the rows of a backup |
+//! | `group` | one log's machine and state: leading, looking, keeping, copying, saving |
 //! | `piece` | what hosts ask each other: pieces of a state |
 //! | `overlay`, `frame`, `intake` | what a leader wrote; how it stands in the log; how it is read from there |
 //! | `jobs` | the work that takes time, on lanes |
@@ -26,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod bounds;
+mod filling;
 mod frame;
 mod group;
 mod host;
@@ -39,6 +41,7 @@ mod sessions;
 mod state;
 
 pub use bounds::Bounds;
+pub use filling::ROW as FILL_ROW;
 pub use frame::{Decoder, Frame, NoFrame, WRITES_BYTES_MAX};
 pub use group::{COPY_ROW, Replier};
 pub use host::{Ask, Host, HostConfig, What};

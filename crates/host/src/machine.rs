@@ -1,5 +1,7 @@
 //! A machine of one's own, and what becomes of a command.
 
+use letters::{Fill, Step};
+
 use crate::state::{State, Stop};
 
 /// A replicated machine: commands on rows.
@@ -47,6 +49,8 @@ pub enum Command {
         sequence: u64,
         command: Vec<u8>,
     },
+    /// A step of a restore. The machine itself does not see it.
+    Fill(Fill),
 }
 
 /// The fate of a command.
@@ -72,7 +76,22 @@ impl Command {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Command::Plain(command) | Command::Once { command, .. } => command.len(),
-            Command::OpenSession => 0,
+            Command::Fill(Fill {
+                step: Step::Page { rows, .. },
+                ..
+            }) => rows.len(),
+            Command::OpenSession | Command::Fill(_) => 0,
+        }
+    }
+
+    /// The time of the log is not before this from then on.
+    pub(crate) fn time_ms(&self) -> u64 {
+        match self {
+            Command::Fill(Fill {
+                step: Step::End { time_ms, .. },
+                ..
+            }) => *time_ms,
+            _ => 0,
         }
     }
 }

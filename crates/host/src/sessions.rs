@@ -9,6 +9,7 @@
 //! ‡ A session's number is drawn by the log: a late copy of a command of a session that was forgotten finds none of its number,
 //! and is not executed again.
 
+use crate::filling;
 use crate::machine::{Command, Machine, Outcome};
 use crate::state::{Key, State, Stop, Why};
 
@@ -19,9 +20,10 @@ const USED_EACH_MS: u64 = 60_000;
 /// An answer that is longer is not kept, so a session's command may not have it.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-const NUMBERS: &[u8] = b"sn";
+/// The row of numbers.
+pub(crate) const NUMBERS: &[u8] = b"sn";
 
-/// Executes a command, of a session or not.
+/// Executes a command: of a session, of none, or of the host's own.
 ///
 /// Errors: rows have to be fetched.
 pub(crate) fn execute(
@@ -29,7 +31,15 @@ pub(crate) fn execute(
     state: &mut State<'_>,
     command: &Command,
 ) -> Result<Outcome, Stop> {
+    if let Command::Fill(fill) = command {
+        return filling::execute(state, fill);
+    }
+    if let Some(refusal) = filling::refuses(state) {
+        return Ok(refusal);
+    }
     match command {
+        // Above.
+        Command::Fill(_) => Ok(Outcome::Unknown),
         Command::Plain(command) => {
             let answer = machine.execute(state, command)?;
             Ok(Outcome::Chosen(answer))
@@ -64,6 +74,18 @@ fn open(state: &mut State<'_>) -> Result<Outcome, Stop> {
     state.write(row_of(number), Some([&two(0, time)[..], &[0]].concat()))?;
     state.write(place_of(time, number), Some(Vec::new()))?;
     Ok(Outcome::Chosen(number.to_le_bytes().to_vec()))
+}
+
+/// The number that the next session would have, in these bytes of the row of [`NUMBERS`].
+pub(crate) fn next_number(row: Option<&[u8]>) -> u64 {
+    number_at(row.unwrap_or_default(), 0).max(1)
+}
+
+/// The next session has this number, or a greater one.
+pub(crate) fn begin_at(state: &mut State<'_>, number: u64) -> Result<(), Stop> {
+    let numbers = state.get_row(NUMBERS)?.unwrap_or_default();
+    let (next, count) = (number_at(&numbers, 0), number_at(&numbers, 8));
+    state.write(NUMBERS.to_vec(), Some(two(next.max(number), count)))
 }
 
 fn once(

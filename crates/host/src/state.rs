@@ -386,6 +386,11 @@ impl<'a> State<'a> {
             false => Ok(()),
         }
     }
+
+    /// Writes a short row of the host's own, which a command's bounds leave room for.
+    pub(crate) fn write_beside(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.own.insert(key, Some(value));
+    }
 }
 
 fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {

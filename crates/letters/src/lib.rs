@@ -95,6 +95,81 @@ pub enum News {
     },
     /// The piece that was [asked](Wish::AskPiece) for.
     Piece { request: u64, bytes: Vec<u8> },
+    /// A client of this node says something about rows. It is told [something](Wish::ToClient) before it says more, or is gone.
+    Client { client: u64, says: Says },
+}
+
+/// A client's word.
+#[derive(Debug)]
+pub enum Says {
+    /// It wants all rows of the machine, as they are once all is there that was chosen by now.
+    Save,
+    /// It took all that it was told. The next page.
+    Next,
+    Fill(Fill),
+    /// Nobody is there any more.
+    Gone,
+}
+
+/// A step of filling an empty state with the rows of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// ‡ The identity of the backup: whoever goes on does so with the same rows.
+    pub backup: [u8; 32],
+    pub step: Step,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Begin,
+    /// The rows of this page, counted from 0.
+    Page {
+        number: u64,
+        rows: Vec<u8>,
+    },
+    /// There were so many pages, and that is all of it. The log's time is not before `time_ms` from then on, and the next session has this
+    /// number or a greater one.
+    End {
+        pages: u64,
+        time_ms: u64,
+        sessions: u64,
+    },
+}
+
+/// The host's word to a client.
+#[derive(Debug)]
+pub enum Word {
+    /// All rows follow, as of this position and frame.
+    Saving {
+        position: u64,
+        frame: u64,
+        time_ms: u64,
+        /// The number of the next session.
+        sessions: u64,
+    },
+    /// The next rows; there may be none in the last one.
+    Page { rows: Vec<u8>, is_last: bool },
+    /// All pages below this one are in the state, and that is chosen.
+    Filled { next: u64 },
+    /// No more comes.
+    Not { why: Not, sentence: String },
+}
+
+/// Why a client is told no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Not {
+    /// Another node leads, at this address if that is known.
+    Leading { leader: Option<String> },
+    /// No whole state is here.
+    Here,
+    /// Nobody can say, or do, it now.
+    Now,
+    /// As many clients as there may be are served.
+    Room,
+    /// The state that is to be filled holds something.
+    Empty,
+    /// It makes no sense, or another restore is under way.
+    Allowed,
 }
 
 /// From a host to its node.
@@ -129,6 +204,8 @@ pub enum Wish {
         request: u64,
         bytes: Vec<u8>,
     },
+    /// Tell a client of this node.
+    ToClient { client: u64, word: Word },
 }
 
 /// The bytes that are handed over before some are [taken](Wish::Took).

@@ -7,6 +7,7 @@
 //! The directory is a guest of log 0 by the same port, and part of the node since it steers it.
 
 mod remote;
+mod rows;
 mod small;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,14 +17,17 @@ use std::sync::Arc;
 use formats::frame::Piece;
 use formats::{LogId, Stand};
 use letters::{News, ToNode, Wish};
-use ops::MachineId;
+use ops::{ConnId, MachineId};
 use paxos::{NodeId, Time};
 use replica::{Env, Event, Log, Port};
+use wire::Refusal;
 
 use crate::logs::Logs;
 use crate::logs::agenda::Agenda;
 use crate::logs::due::Due;
 use remote::Remote;
+use rows::Clients;
+pub(crate) use rows::Wants;
 
 pub use small::{CallId, Outcome, Small};
 
@@ -102,6 +106,8 @@ impl fmt::Debug for Hosts {
 pub(crate) struct HostedLogs {
     by_log: BTreeMap<LogId, Guest>,
     agenda: Agenda,
+    /// Those who take rows of machines, or bring some.
+    clients: Clients,
 }
 
 impl HostedLogs {
@@ -135,8 +141,12 @@ impl HostedLogs {
     }
 
     /// A machine of this process wishes something of a log.
-    pub fn on_wish(&mut self, wish: ToNode, logs: &mut Logs, due: &mut Due) {
+    pub fn on_wish(&mut self, wish: ToNode, logs: &mut Logs, due: &mut Due, env: &mut Env) {
         let ToNode { log: id, what } = wish;
+        let what = match what {
+            Wish::ToClient { client, word } => return self.clients.on_word(client, word, env),
+            what => what,
+        };
         let (Some(Guest::There(remote)), Some(log)) = (self.by_log.get_mut(&id), logs.get_mut(&id))
         else {
             return;
@@ -167,6 +177,42 @@ impl HostedLogs {
         }
     }
 
+    /// Turns a client over to the machine of this log.
+    pub fn begin_rows(
+        &mut self,
+        (log, conn): (LogId, ConnId),
+        wants: Wants,
+        (rest, ended): (&[u8], bool),
+        env: &mut Env,
+    ) -> Result<(), Refusal> {
+        match self.by_log.get(&log) {
+            Some(Guest::There(remote)) => {
+                let machine = remote.machine();
+                self.clients.begin(conn, log, machine, wants, env)?;
+                if !rest.is_empty() || ended {
+                    self.clients.on_received(conn, rest, ended, env);
+                }
+                Ok(())
+            }
+            _ => Err(Refusal::new(
+                "no-machine",
+                "the program of this node has no machine for this log: ask nodes that embed one of its name (docs/embedding.md)",
+            )),
+        }
+    }
+
+    pub fn on_rows_sent(&mut self, conn: ConnId, ok: bool, env: &mut Env) {
+        self.clients.on_sent(conn, ok, env);
+    }
+
+    pub fn on_rows_received(&mut self, conn: ConnId, bytes: &[u8], ended: bool, env: &mut Env) {
+        self.clients.on_received(conn, bytes, ended, env);
+    }
+
+    pub fn expire_clients(&mut self, env: &mut Env) {
+        self.clients.expire(env);
+    }
+
     /// The logs whose states go no further here, and why.
     pub fn halted(&self) -> impl Iterator<Item = (LogId, &str)> {
         let guests = self.by_log.iter();
@@ -178,6 +224,7 @@ impl HostedLogs {
 
     pub fn remove(&mut self, id: LogId, env: &mut Env) {
         self.agenda.set(id, None);
+        self.clients.end_of(id, env);
         if let Some(Guest::There(remote)) = self.by_log.remove(&id) {
             env.out.ops.push_back(remote.farewell());
         }

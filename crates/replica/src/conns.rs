@@ -26,6 +26,8 @@ pub enum Purpose {
     FeedOut(LogId, NodeId),
     Writer(LogId),
     Reader(LogId),
+    /// A client that takes rows of the log's machine, or brings some.
+    Rows(LogId),
     /// A client that waits for the outcome of an action.
     Request(LogId),
     /// A client that is being sent an answer in pieces.
@@ -43,6 +45,7 @@ impl Purpose {
             | Purpose::FeedOut(log, _)
             | Purpose::Writer(log)
             | Purpose::Reader(log)
+            | Purpose::Rows(log)
             | Purpose::Request(log) => Some(log),
             Purpose::Greeting
             | Purpose::Parting

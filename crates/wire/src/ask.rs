@@ -51,6 +51,20 @@ pub enum Ask {
         /// Read so many bytes a second.
         rate: Option<u64>,
     },
+    /// All rows of a log's machine.
+    Save {
+        log: String,
+    },
+    /// Fills the empty machine of a log with rows.
+    Fill {
+        log: String,
+        /// ‡ The sha256 of what they come from: whoever goes on does so with the same rows.
+        backup: BackupId,
+        /// The machine's time is not before this, in milliseconds since the beginning of 1970.
+        time_ms: u64,
+        /// The next session has this number or a greater one.
+        sessions: u64,
+    },
     Status {
         /// Answer only once the node knows all that is chosen of the directory by then.
         fresh: bool,
@@ -128,6 +142,24 @@ pub enum Format {
     #[default]
     Raw,
     Framed,
+}
+
+/// The identity of a backup, written in hex.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackupId(pub [u8; 32]);
+
+impl fmt::Display for BackupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for BackupId {
+    type Err = &'static str;
+    fn from_str(text: &str) -> Result<BackupId, &'static str> {
+        let bytes = formats::parse_hex(text).map(BackupId);
+        bytes.ok_or("backup is a sha256: 64 hex digits")
+    }
 }
 
 /// Written with commas between them.
@@ -237,6 +269,18 @@ impl Ask {
                 .word(log)
                 .flag("start", *start)
                 .key_if("rate", *rate),
+            Self::Save { log } => line.word("save").word(log),
+            Self::Fill {
+                log,
+                backup,
+                time_ms,
+                sessions,
+            } => line
+                .word("fill")
+                .word(log)
+                .key("backup", backup)
+                .key("time", time_ms)
+                .key("sessions", sessions),
             Self::Status { fresh } => line.word("status").flag("fresh", *fresh),
             Self::Metrics => line.word("metrics"),
             Self::Streams {
@@ -309,6 +353,7 @@ impl Ask {
             }
             | Self::Trim { log, .. }
             | Self::Lead { log, .. }
+            | Self::Fill { log, .. }
             | Self::Scrub {
                 log, start: true, ..
             } => Some(format!("the log {log}")),
@@ -368,6 +413,13 @@ impl Ask {
                 log: log()?,
                 start: request.flag("start")?,
                 rate: request.parsed("rate")?,
+            },
+            Verb::Save => Self::Save { log: log()? },
+            Verb::Fill => Self::Fill {
+                log: log()?,
+                backup: needed(request.value("backup")?, "backup")?,
+                time_ms: needed(request.parsed("time")?, "time")?,
+                sessions: needed(request.parsed("sessions")?, "sessions")?,
             },
             Verb::Status => Self::Status {
                 fresh: request.flag("fresh")?,

@@ -30,8 +30,10 @@ pub mod welcome;
 pub use answer::{Answer, ReadEnd, ok};
 /// A client's requests.
 pub use formats::LogKind;
+/// Pages of rows.
+pub use formats::rows;
 
-pub use ask::{Ask, ConnectionEnd, Format, Mode, NodeIds};
+pub use ask::{Ask, BackupId, ConnectionEnd, Format, Mode, NodeIds};
 /// The line without its meaning.
 pub use line::{LINE_BYTES_MAX, LineError, PROTOCOL, encode};
 /// Streams, and places in them.

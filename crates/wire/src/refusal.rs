@@ -57,6 +57,8 @@ codes! {
     Trimmed = "trimmed",
     PastEnd = "past-end",
     NotHere = "not-here",
+    NoMachine = "no-machine",
+    NotEmpty = "not-empty",
     Exists = "exists",
     ShuttingDown = "shutting-down",
     NotInForce = "not-in-force",

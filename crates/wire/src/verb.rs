@@ -56,6 +56,8 @@ verbs! {
     Trim = "trim", 1, ["before", "plan"];
     Lead = "lead", 1, ["to"];
     Scrub = "scrub", 1, ["start", "rate"];
+    Save = "save", 1, [];
+    Fill = "fill", 1, ["backup", "time", "sessions"];
     Status = "status", 0, ["fresh"];
     Metrics = "metrics", 0, [];
     Logs = "logs", 0, ["stale", "after", "limit"];
@@ -84,7 +86,9 @@ impl Verb {
             | Verb::Streams
             | Verb::Trim
             | Verb::Lead
-            | Verb::Scrub => true,
+            | Verb::Scrub
+            | Verb::Save
+            | Verb::Fill => true,
             Verb::Status
             | Verb::Metrics
             | Verb::Logs

@@ -1,4 +1,4 @@
-//! `logberg backup`: a log's streams into files that know whether they are whole.
+//! `logberg backup`: a log's streams, or its machine's rows, into files that know whether they are whole.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,16 @@ use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
 
-/// Save a log's streams to a file or a directory, and check what was saved
+/// Save a log's streams, or its machine's rows, to a file or a directory, and check what was saved
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Saved are all streams that the log holds when the backup begins: names, labels, positions, what was
 trimmed, how they ended, and every byte, with checksums. Appends go on meanwhile. A file gets its name
 when it is whole and on the disk; what is interrupted leaves nothing that passes for a backup.
+
+Of a log of kind state the rows of its machine are saved, all as of one position, from a node that has
+them; each part has all of them. Its sessions end there.
 
 In a directory each backup adds a part with what came since the one before; the parts before are checked
 first, and nothing is put upon damaged ones. To begin anew, name another directory.
@@ -68,6 +71,11 @@ struct Saved<'a> {
     log_bytes: u64,
     file_bytes: u64,
     nothing_new: bool,
+    /// The rows of a machine, and the position of its log that they are as of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<u64>,
 }
 
 impl Arguments {
@@ -95,6 +103,7 @@ fn save(log: &str, to: &Path, global: &Global) -> Result<()> {
     if global.json {
         return show::print_json(&Saved {
             nothing_new: taken.nothing_new,
+            rows: taken.header.state.map(|_| taken.rows),
             ..saved(&taken.path, &taken.header, taken.bytes, taken.file_bytes)
         });
     }
@@ -102,6 +111,15 @@ fn save(log: &str, to: &Path, global: &Global) -> Result<()> {
         return show::print(format_args!(
             "nothing has come to {log} since the last part in {}",
             to.display()
+        ));
+    }
+    if let Some(state) = taken.header.state {
+        return show::print(format_args!(
+            "{} row(s) of {log} ({}) saved to {}, as of position {}",
+            taken.rows,
+            quantity::shown(taken.bytes),
+            taken.path.display(),
+            state.position
         ));
     }
     show::print(format_args!(
@@ -132,6 +150,8 @@ fn saved<'a>(path: &'a Path, header: &'a Header, bytes: u64, file_bytes: u64) ->
             .sum(),
         file_bytes,
         nothing_new: false,
+        rows: None,
+        position: header.state.map(|state| state.position),
     }
 }
 
@@ -139,16 +159,33 @@ fn check(path: &Path, global: &Global) -> Result<()> {
     let backup = open(path)?;
     let bar = bar(global, "checked");
     bar.set_length(backup.file_bytes());
-    let mut bytes = 0;
-    let read = backup.read(|_, piece, done| {
+    let (mut bytes, mut rows) = (0, 0);
+    let read = backup.read(|header, piece, done| {
         bytes += piece.payload.len() as u64;
+        if header.state.is_some() && header.part == backup.parts.len() as u64 {
+            let page = wire::rows::decode(piece.payload, None);
+            rows += page.map_or(0, |page| page.len() as u64);
+        }
         bar.set_position(done);
         Ok(())
     });
     bar.finish_and_clear();
     let (header, _) = read.map_err(of_wrong)?;
     if global.json {
-        return show::print_json(&saved(path, &header, bytes, backup.file_bytes()));
+        return show::print_json(&Saved {
+            rows: header.state.map(|_| rows),
+            ..saved(path, &header, bytes, backup.file_bytes())
+        });
+    }
+    if let Some(state) = header.state {
+        return show::print(format_args!(
+            "{} is sound: {} part(s), the last of {}, {rows} row(s) of {} as of position {}",
+            path.display(),
+            backup.parts.len(),
+            header.made_at,
+            header.log,
+            state.position
+        ));
     }
     let mut table = show::table(&["STREAM", "LABEL", "FROM", "TO", "END"]);
     for saved in &header.streams {
@@ -221,10 +258,11 @@ fn of_taking(error: TakeError) -> anyhow::Error {
         TakeError::Exists(_)
         | TakeError::OtherLog { .. }
         | TakeError::Directory
-        | TakeError::Machines(_) => Failure::new(Kind::Refused, error.to_string()).into(),
+        | TakeError::Machine(_) => Failure::new(Kind::Refused, error.to_string()).into(),
         // The exit codes of these errors are known.
         TakeError::Admin(error) => anyhow::Error::new(error),
         TakeError::Read(error) => anyhow::Error::new(error),
+        TakeError::Nobody(_) => Failure::new(Kind::Unreachable, error.to_string()).into(),
         TakeError::Trimmed => Failure::new(Kind::Trimmed, error.to_string()).into(),
         other => anyhow::Error::new(other),
     }

@@ -1,4 +1,4 @@
-//! `logberg restore`: a new log from a backup.
+//! `logberg restore`: a new log from a backup, or the rows of an empty machine.
 
 use std::path::PathBuf;
 
@@ -23,6 +23,10 @@ that positions are kept, unless --positions shift leaves that out.
 Not kept are names, slots, and the chain of a stream that went on from one that was trimmed. What the log's
 retention was is set at the end. If restoring stops in the middle, the new log holds a part: delete
 it with `logberg log delete`, and begin again.
+
+A backup of a machine's rows fills the machine of the log of that name, which nodes must have (docs/embedding.md) and
+which must be empty; its log is made if it is not there. The machine serves nobody before it is filled. A
+restore that stopped in the middle goes on when it is run again with the same backup.
 
 Example:
   logberg restore main.lbb --log main-again
@@ -62,6 +66,9 @@ struct Outcome<'a> {
     streams_split: u64,
     streams_shifted: u64,
     names: Vec<Renamed<'a>>,
+    /// Of a machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -109,6 +116,12 @@ fn failed(error: RestoreError, log: &str) -> Error {
                 format!("{error}: restore to another name with --log, or delete that one first");
             Failure::new(Kind::Refused, sentence).into()
         }
+        RestoreError::NotEmpty(_)
+        | RestoreError::Refused(_)
+        | RestoreError::NoMachine(_)
+        | RestoreError::OtherKind { .. } => Failure::new(Kind::Refused, error.to_string()).into(),
+        RestoreError::NotFilled(_) => Failure::new(Kind::Unreachable, error.to_string()).into(),
+        RestoreError::Link(error) => Error::new(error).context(begun(log)),
         RestoreError::Admin(error) => Error::new(error).context(begun(log)),
         RestoreError::Append(error) => Error::new(error).context(begun(log)),
         RestoreError::Other(why) => {
@@ -128,6 +141,7 @@ fn outcome(restored: &Restored) -> Outcome<'_> {
         log: &restored.log,
         streams: restored.streams,
         bytes: restored.bytes,
+        rows: restored.rows,
         filled_bytes: restored.filled_bytes,
         chains_cut: restored.lost.chains_cut,
         streams_split: restored.lost.streams_split,
@@ -141,6 +155,10 @@ fn outcome(restored: &Restored) -> Outcome<'_> {
 }
 
 fn render(restored: &Restored) -> String {
+    if let Some(rows) = restored.rows {
+        let (log, bytes) = (&restored.log, quantity::shown(restored.bytes));
+        return format!("the machine of {log} holds {rows} row(s) ({bytes})");
+    }
     let mut lines = vec![format!(
         "log {} holds {} in {} stream(s)",
         restored.log,

@@ -12,15 +12,27 @@
 //!
 //! Everything is little endian. Without its trailer a file is no backup: it is written last, and before
 //! the file gets its name.
+//!
+//! A part is of one of two kinds. Of a log's streams (version 1) the header says how long each is. Of a machine's rows (version 2) it says
+//! of which position they are; its pieces are pages of rows ([`wire::rows`]), of stream 0, and each part has all rows.
 
 use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use wire::rows;
+use wire::told::Saving;
+
 use crate::admin::StreamInfo;
 
-pub const FORMAT_VERSION: u32 = 1;
+/// Streams of a log.
+const STREAMS: u32 = 1;
+/// Rows of a machine. ‡ Another version: a program that knows streams alone would make an empty log of them.
+const ROWS: u32 = 2;
+
+/// The newest version that is read.
+pub const FORMAT_VERSION: u32 = ROWS;
 
 /// The largest payload of one piece.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
@@ -53,6 +65,43 @@ pub struct Header {
     pub made_at: String,
     /// All that were in the log then, in the order of opening.
     pub streams: Vec<Saved>,
+    /// The rows of a machine are saved, as of this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Saving>,
+}
+
+impl Header {
+    fn version(&self) -> u32 {
+        match self.state {
+            None => STREAMS,
+            Some(_) => ROWS,
+        }
+    }
+
+    /// The longest payload of one of its pieces.
+    fn payload_bytes_max(&self) -> usize {
+        match self.state {
+            None => PAYLOAD_BYTES_MAX,
+            Some(_) => rows::PAGE_BYTES_MAX,
+        }
+    }
+}
+
+/// The rows that were seen of a machine.
+#[derive(Debug, Default)]
+struct Pages {
+    rows: u64,
+    last_key: Option<Vec<u8>>,
+}
+
+impl Pages {
+    /// ‡ Keys rise from the first row of the first page to the last of the last.
+    fn take(&mut self, page: &[u8]) -> Result<(), rows::NoPage> {
+        let rows = rows::decode(page, self.last_key.as_deref())?;
+        self.rows += rows.len() as u64;
+        self.last_key = rows.last().map(|(key, _)| key.to_vec());
+        Ok(())
+    }
 }
 
 /// A stream, and how much of it is in this part: `from..length`.
@@ -92,6 +141,7 @@ pub struct PartWriter<W> {
     position: u64,
     pieces: u64,
     bytes: u64,
+    pages: Pages,
 }
 
 impl<W: Write> PartWriter<W> {
@@ -104,7 +154,7 @@ impl<W: Write> PartWriter<W> {
             length.ok_or_else(|| io::Error::other("the log has too many streams for a backup"))?;
         let mut prefix = Vec::with_capacity(PREFIX_BYTES);
         prefix.extend_from_slice(MAGIC);
-        prefix.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        prefix.extend_from_slice(&header.version().to_le_bytes());
         prefix.extend_from_slice(&length.to_le_bytes());
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&prefix), &json);
         prefix.extend_from_slice(&checksum.to_le_bytes());
@@ -116,6 +166,7 @@ impl<W: Write> PartWriter<W> {
             position: 0,
             pieces: 0,
             bytes: 0,
+            pages: Pages::default(),
         };
         writer.put(&prefix)?;
         writer.put(&json)?;
@@ -152,6 +203,21 @@ impl<W: Write> PartWriter<W> {
         if payload.is_empty() || payload.len() > PAYLOAD_BYTES_MAX || payload.len() as u64 > room {
             return Err(io::Error::other("a piece that does not belong there"));
         }
+        self.put_piece(payload)?;
+        self.skip_full();
+        Ok(())
+    }
+
+    /// Writes the next page of a machine's rows.
+    pub fn write_rows(&mut self, page: &[u8]) -> io::Result<()> {
+        if self.header.state.is_none() {
+            return Err(io::Error::other("rows do not belong there"));
+        }
+        self.pages.take(page).map_err(io::Error::other)?;
+        self.put_piece(page)
+    }
+
+    fn put_piece(&mut self, payload: &[u8]) -> io::Result<()> {
         let mut head = Vec::with_capacity(PIECE_BYTES);
         head.extend_from_slice(PIECE);
         head.extend_from_slice(&(self.stream as u32).to_le_bytes());
@@ -164,8 +230,12 @@ impl<W: Write> PartWriter<W> {
         self.pieces += 1;
         self.bytes += payload.len() as u64;
         self.position += payload.len() as u64;
-        self.skip_full();
         Ok(())
+    }
+
+    /// The rows of a machine that were written.
+    pub fn rows(&self) -> u64 {
+        self.pages.rows
     }
 
     /// Writes the trailer. Fails if not all that was owed is there.
@@ -196,6 +266,7 @@ pub struct PartReader<R> {
     position: u64,
     pieces: u64,
     bytes: u64,
+    pages: Pages,
 }
 
 impl<R: Read> PartReader<R> {
@@ -209,6 +280,7 @@ impl<R: Read> PartReader<R> {
             position: 0,
             pieces: 0,
             bytes: 0,
+            pages: Pages::default(),
         };
         let prefix: [u8; PREFIX_BYTES] = match reader.take_array() {
             Ok(prefix) => prefix,
@@ -220,7 +292,7 @@ impl<R: Read> PartReader<R> {
             return Err(BackupError::NotABackup);
         }
         let version = u32_at(&prefix, 8);
-        if version != FORMAT_VERSION {
+        if ![STREAMS, ROWS].contains(&version) {
             return Err(BackupError::OtherVersion { found: version });
         }
         let length = u32_at(&prefix, 12);
@@ -238,7 +310,9 @@ impl<R: Read> PartReader<R> {
         reader.header = header.map_err(|_| reader.damaged("its header is not understood"))?;
         let fits =
             |saved: &Saved| saved.info.trimmed <= saved.from && saved.from <= saved.info.length;
-        if !reader.header.streams.iter().all(fits) || reader.header.part == 0 {
+        let fits_kind = reader.header.version() == version
+            && (reader.header.state.is_none() || reader.header.streams.is_empty());
+        if !fits_kind || !reader.header.streams.iter().all(fits) || reader.header.part == 0 {
             return Err(reader.damaged("its header contradicts itself"));
         }
         reader.skip_full();
@@ -306,15 +380,17 @@ impl<R: Read> PartReader<R> {
         }
         let (stream, length) = (u32_at(&head, 4) as usize, u32_at(&head, 16));
         let position = u64_at(&head, 8);
-        let room = self
-            .header
-            .streams
-            .get(self.stream)
-            .map_or(0, |s| s.info.length - self.position);
+        let room = match self.header.state {
+            Some(_) => u64::from(u32::MAX),
+            None => {
+                let saved = self.header.streams.get(self.stream);
+                saved.map_or(0, |s| s.info.length - self.position)
+            }
+        };
         let expected = (stream, position) == (self.stream, self.position);
         if !expected
             || length == 0
-            || length as usize > PAYLOAD_BYTES_MAX
+            || length as usize > self.header.payload_bytes_max()
             || u64::from(length) > room
         {
             return Err(self.damaged("a piece that does not belong here"));
@@ -322,6 +398,9 @@ impl<R: Read> PartReader<R> {
         let payload = self.take_vec(u64::from(length))?;
         if crc32c::crc32c(&payload) != u32_at(&head, 20) {
             return Err(self.damaged("a piece's bytes have another checksum"));
+        }
+        if self.header.state.is_some() && self.pages.take(&payload).is_err() {
+            return Err(self.damaged("a piece holds no rows, or none that belong here"));
         }
         self.sha.update(&head);
         self.sha.update(&payload);
@@ -353,8 +432,11 @@ impl<R: Read> PartReader<R> {
         if self.from.by_ref().take(1).read_to_end(&mut Vec::new())? > 0 {
             return Err(self.damaged("something stands behind its end"));
         }
-        let bytes = self.bytes;
-        Ok(Next::End { identity, bytes })
+        Ok(Next::End {
+            identity,
+            bytes: self.bytes,
+            rows: self.pages.rows,
+        })
     }
 }
 
@@ -369,6 +451,8 @@ pub enum Next {
     End {
         identity: Identity,
         bytes: u64,
+        /// Of a machine.
+        rows: u64,
     },
 }
 

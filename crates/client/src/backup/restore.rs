@@ -1,9 +1,14 @@
-//! Restoring: a new log with the streams of a backup, in their order, each as long and ended as it was.
+//! Restoring: a new log with the streams of a backup, in their order, each as long and ended as it was; or an empty machine that is given the
+//! rows of another.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::format::{BackupError, Header};
+use wire::LogKind;
+use wire::told::Saving;
+
+use super::format::{BackupError, Header, Identity};
+use super::link::LinkError;
 use super::set::{Backup, Seen, Stop, Wrong};
 use crate::admin::{StreamEnd, StreamInfo};
 use crate::request::Before;
@@ -28,6 +33,8 @@ pub struct Restored {
     pub log: String,
     pub streams: u64,
     pub bytes: u64,
+    /// The rows of a machine: that is what was restored.
+    pub rows: Option<u64>,
     /// Written, and trimmed again, so that positions are what they were.
     pub filled_bytes: u64,
     /// Each stream's saved name, and the name it has now.
@@ -57,6 +64,31 @@ pub enum RestoreError {
     Append(#[from] AppendError),
     #[error("the log holds other streams than were restored: {0}")]
     Other(String),
+    /// The machine has rows, or sessions.
+    #[error("{0}")]
+    NotEmpty(String),
+    /// Another restore of it is open, or a row does not fit.
+    #[error("{0}")]
+    Refused(String),
+    /// No node has a machine for the log. If the log was made for it, it is deleted again.
+    #[error("no node that was asked has a machine for this log: {0}")]
+    NoMachine(String),
+    /// There is such a log, and it is of the other kind.
+    #[error(
+        "{log} is of kind {found}, and the backup is of one of kind {saved}: restore to another name with --log"
+    )]
+    OtherKind {
+        log: String,
+        found: String,
+        saved: LogKind,
+    },
+    /// The machine has a part of the rows, and serves nobody.
+    #[error(
+        "the machine is not filled to its end: {0}; run the same restore again, which goes on, or delete the log"
+    )]
+    NotFilled(String),
+    #[error(transparent)]
+    Link(#[from] LinkError),
 }
 
 impl Client {
@@ -73,7 +105,12 @@ impl Client {
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Restored, RestoreError> {
         let all = backup.file_bytes();
-        let (header, _) = backup.verify(|done| progress(done, 2 * all))?;
+        let (header, identity) = backup.verify(|done| progress(done, 2 * all))?;
+        if let Some(state) = header.state {
+            return self.restore_machine((backup, identity, state), options, |done| {
+                progress((all + done).min(2 * all), 2 * all);
+            });
+        }
         self.create_new_log(&NewLog {
             name: options.log.clone(),
             members: options.members.clone(),
@@ -89,6 +126,55 @@ impl Client {
             })
             .map_err(unpack)?;
         restoring.finish()
+    }
+}
+
+impl Client {
+    /// Fills the empty machine of this name, whose log is made if it is not there.
+    fn restore_machine(
+        &self,
+        backup: (&Backup, Identity, Saving),
+        options: &RestoreOptions,
+        progress: impl FnMut(u64),
+    ) -> Result<Restored, RestoreError> {
+        let log = &options.log;
+        let new = NewLog {
+            name: log.clone(),
+            members: options.members.clone(),
+            kind: LogKind::State,
+            ..NewLog::default()
+        };
+        let is_new = match self.create_new_log(&new) {
+            Ok(_) => true,
+            // A program with a machine of this name makes its log by itself.
+            Err(AdminError::Exists { .. }) => {
+                let found = self.log(log)?.kind;
+                if found != LogKind::State.to_string() {
+                    return Err(RestoreError::OtherKind {
+                        log: log.clone(),
+                        found,
+                        saved: LogKind::State,
+                    });
+                }
+                false
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let filled = self.fill_rows(log, backup, progress);
+        if matches!(filled, Err(RestoreError::NoMachine(_))) && is_new {
+            // Nobody has written there: no machine is anywhere.
+            let _ = self.delete_log(log);
+        }
+        let all = filled?;
+        Ok(Restored {
+            log: log.clone(),
+            streams: 0,
+            bytes: all.bytes,
+            rows: Some(all.rows),
+            filled_bytes: 0,
+            names: Vec::new(),
+            lost: Lost::default(),
+        })
     }
 }
 
@@ -143,6 +229,7 @@ impl<'a> Restoring<'a> {
                 log: options.log.clone(),
                 streams: 0,
                 bytes: 0,
+                rows: None,
                 filled_bytes: 0,
                 names: Vec::new(),
                 lost: Lost::default(),

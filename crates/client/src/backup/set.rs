@@ -106,9 +106,10 @@ impl Backup {
                         position,
                         payload,
                     } => {
-                        let saved = &reader.header().streams[stream].info.name;
+                        // The rows of a machine are of no stream.
+                        let saved = reader.header().streams.get(stream);
                         let piece = Seen {
-                            stream: saved,
+                            stream: saved.map_or("", |saved| &saved.info.name),
                             position,
                             payload: &payload,
                         };
@@ -125,6 +126,40 @@ impl Backup {
         before.ok_or_else(|| Wrong::of(Path::new(""), BackupError::NotABackup))
     }
 
+    /// The pages of a machine's rows in the newest part, which has all of them, counted from 0; `seen` is told how much of it was read, too.
+    pub(super) fn read_rows(
+        &self,
+        mut seen: impl FnMut(u64, &[u8], u64) -> Result<(), Stop>,
+    ) -> Result<AllRows, Wrong> {
+        let part = self.parts.last();
+        let part = part.ok_or_else(|| Wrong::of(Path::new(""), BackupError::NotABackup))?;
+        let wrong = |error| Wrong::of(&part.path, error);
+        let file = File::open(&part.path).map_err(|error| wrong(error.into()))?;
+        let mut reader =
+            PartReader::open(BufReader::with_capacity(1 << 20, file)).map_err(wrong)?;
+        let mut pages = 0;
+        loop {
+            match reader.read_next().map_err(wrong)? {
+                Next::Piece { payload, .. } => {
+                    seen(pages, &payload, reader.at()).map_err(Wrong::Stopped)?;
+                    pages += 1;
+                }
+                Next::End {
+                    identity,
+                    bytes,
+                    rows,
+                } => {
+                    return Ok(AllRows {
+                        identity,
+                        pages,
+                        rows,
+                        bytes,
+                    });
+                }
+            }
+        }
+    }
+
     /// Checks every byte.
     pub fn verify(&self, mut progress: impl FnMut(u64)) -> Result<(Header, Identity), Wrong> {
         self.read(|_, _, read| {
@@ -132,6 +167,14 @@ impl Backup {
             Ok(())
         })
     }
+}
+
+/// All rows of a machine that a part has.
+pub(super) struct AllRows {
+    pub identity: Identity,
+    pub pages: u64,
+    pub rows: u64,
+    pub bytes: u64,
 }
 
 /// One piece of a stream.
@@ -185,6 +228,15 @@ pub(super) fn is_same_history(earlier: &Header, header: &Header) -> Result<(), S
             "it is of another log: {} (id {}) of cluster {}",
             earlier.log, earlier.log_id, earlier.cluster
         ));
+    }
+    match (earlier.state, header.state) {
+        (None, None) => {}
+        (Some(before), Some(now)) if before.position <= now.position => {}
+        (Some(_), Some(_)) => {
+            let why = "the machine stands lower now than it did: this is another history of the log";
+            return Err(why.to_owned());
+        }
+        _ => return Err("one part is of streams, and the other of a machine's rows".to_owned()),
     }
     let known: BTreeMap<&str, u64> = earlier
         .streams

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use wire::LogKind;
 
 use super::format::{BackupError, Header, Identity, PAYLOAD_BYTES_MAX, PartWriter, Saved, hex};
+use super::link::Link;
 use super::set::{Backup, Wrong, is_same_history, part_name};
 use crate::{AdminError, Client, ReadError, ReadOptions};
 
@@ -18,10 +19,14 @@ pub enum TakeError {
         "log 0 is the cluster's directory, and means nothing elsewhere: save the logs that it names"
     )]
     Directory,
-    #[error(
-        "{0} is of kind state: what was trimmed of it stands in the states of its machine alone, so its bytes are no backup; save the rows through the machine, or a stopped node's directory"
-    )]
-    Machines(String),
+    /// No node gives the rows of its machine.
+    #[error("{0}")]
+    Machine(String),
+    /// Nor did one in time.
+    #[error("no node gave the machine's rows in time: {0}")]
+    Nobody(String),
+    #[error("{server} gave a part of the machine's rows: {why}; begin again")]
+    BrokenOff { server: String, why: String },
     #[error("the log was trimmed meanwhile: begin again")]
     Trimmed,
     #[error(transparent)]
@@ -44,8 +49,10 @@ pub struct Taken {
     pub path: PathBuf,
     pub header: Header,
     pub identity: Identity,
-    /// Bytes of streams in this part.
+    /// Bytes of streams in this part, or of rows.
     pub bytes: u64,
+    /// Of a machine.
+    pub rows: u64,
     pub file_bytes: u64,
     /// Nothing had come since the part before: no part was written.
     pub nothing_new: bool,
@@ -71,14 +78,10 @@ impl Client {
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Taken, TakeError> {
         let target = Target::find(to, &mut progress)?;
-        let header = self.header(log, made_at, &target)?;
+        let (header, source) = self.header(log, made_at, &target)?;
         let wanted: u64 = header.streams.iter().map(|s| s.info.length - s.from).sum();
         if let Some((before, identity)) = &target.before
-            && before
-                .streams
-                .iter()
-                .map(|s| &s.info)
-                .eq(header.streams.iter().map(|s| &s.info))
+            && is_same(before, &header)
         {
             let (header, identity) = (before.clone(), *identity);
             let path = to.to_owned();
@@ -87,6 +90,7 @@ impl Client {
                 header,
                 identity,
                 bytes: 0,
+                rows: 0,
                 file_bytes: 0,
                 nothing_new: true,
             });
@@ -97,10 +101,15 @@ impl Client {
         };
         let aside = aside_of(&target.path);
         let file = File::create(&aside).map_err(failed)?;
-        let written = self.write_part(log, file, header.clone(), &mut |done| {
-            progress(done, wanted)
-        });
-        let settled = written.and_then(|(file, identity)| {
+        // How much of a machine comes is not known before.
+        let progress = &mut |done: u64| progress(done, wanted.max(done));
+        let written = match source {
+            Source::Streams => self.write_part(log, file, header.clone(), progress),
+            Source::Rows(server, link) => {
+                write_rows(&server, link, file, header.clone(), progress)
+            }
+        };
+        let settled = written.and_then(|Written { file, identity, bytes, rows }| {
             file.sync_all().map_err(failed)?;
             let file_bytes = file.metadata().map_err(failed)?.len();
             // A link fails where a rename would replace what somebody put there meanwhile.
@@ -109,23 +118,29 @@ impl Client {
                 _ => failed(error),
             })?;
             sync_directory(&target.path).map_err(failed)?;
-            Ok((identity, file_bytes))
+            Ok((identity, bytes, rows, file_bytes))
         });
         // The file is no backup without its end; with it, it has its name by now.
         let _ = fs::remove_file(&aside);
-        let (identity, file_bytes) = settled?;
+        let (identity, bytes, rows, file_bytes) = settled?;
         Ok(Taken {
             path: target.path,
             header,
             identity,
-            bytes: wanted,
+            bytes,
+            rows,
             file_bytes,
             nothing_new: false,
         })
     }
 
-    /// The header of what is chosen now.
-    fn header(&self, log: &str, made_at: String, target: &Target) -> Result<Header, TakeError> {
+    /// The header of what is chosen now, and where that comes from.
+    fn header(
+        &self,
+        log: &str,
+        made_at: String,
+        target: &Target,
+    ) -> Result<(Header, Source), TakeError> {
         let status = self.status()?;
         let info = self.logs()?.into_iter().find(|info| info.name == log);
         let Some(info) = info else {
@@ -135,10 +150,14 @@ impl Client {
         if info.id == 0 {
             return Err(TakeError::Directory);
         }
-        if self.log(log)?.kind == LogKind::State.to_string() {
-            return Err(TakeError::Machines(log.to_owned()));
-        }
-        let streams = self.streams(log)?;
+        let is_machines = self.log(log)?.kind == LogKind::State.to_string();
+        let (source, state, streams) = match is_machines {
+            true => {
+                let (server, link, saving) = self.ask_for_rows(log, &status.cluster)?;
+                (Source::Rows(server, link), Some(saving), Vec::new())
+            }
+            false => (Source::Streams, None, self.streams(log)?),
+        };
         let mut header = Header {
             cluster: status.cluster,
             log: log.to_owned(),
@@ -154,6 +173,7 @@ impl Client {
                     info,
                 })
                 .collect(),
+            state,
         };
         if let Some((before, identity)) = &target.before {
             header.part = before.part + 1;
@@ -169,7 +189,7 @@ impl Client {
                 saved.from = saved.from.max(known.map_or(0, |s| s.info.length));
             }
         }
-        Ok(header)
+        Ok((header, source))
     }
 
     fn write_part(
@@ -178,11 +198,8 @@ impl Client {
         file: File,
         header: Header,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<(File, Identity), TakeError> {
-        let io = |error| TakeError::Io {
-            path: PathBuf::from("the backup"),
-            error,
-        };
+    ) -> Result<Written, TakeError> {
+        let io = of_file;
         let mut writer =
             PartWriter::new(BufWriter::with_capacity(1 << 20, file), header).map_err(io)?;
         let mut buffer = vec![0; PAYLOAD_BYTES_MAX];
@@ -207,8 +224,78 @@ impl Client {
         }
         let (file, identity) = writer.finish().map_err(io)?;
         let file = file.into_inner().map_err(|error| io(error.into_error()))?;
-        Ok((file, identity))
+        Ok(Written {
+            file,
+            identity,
+            bytes: done,
+            rows: 0,
+        })
     }
+}
+
+/// Where a part's bytes come from.
+enum Source {
+    Streams,
+    /// The server, and what it says.
+    Rows(String, Link),
+}
+
+struct Written {
+    file: File,
+    identity: Identity,
+    bytes: u64,
+    rows: u64,
+}
+
+/// Nothing has come since.
+fn is_same(before: &Header, now: &Header) -> bool {
+    let infos = |header: &Header| {
+        let infos = header.streams.iter().map(|saved| saved.info.clone());
+        infos.collect::<Vec<_>>()
+    };
+    let position = |header: &Header| header.state.map(|state| state.position);
+    position(before) == position(now) && infos(before) == infos(now)
+}
+
+fn of_file(error: io::Error) -> TakeError {
+    TakeError::Io {
+        path: PathBuf::from("the backup"),
+        error,
+    }
+}
+
+/// Writes all rows that a server gives, page by page.
+fn write_rows(
+    server: &str,
+    mut link: Link,
+    file: File,
+    header: Header,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Written, TakeError> {
+    let file = BufWriter::with_capacity(1 << 20, file);
+    let mut writer = PartWriter::new(file, header).map_err(of_file)?;
+    let (mut number, mut bytes) = (0, 0);
+    loop {
+        let page = link.page(number).map_err(|error| TakeError::BrokenOff {
+            server: server.to_owned(),
+            why: error.to_string(),
+        })?;
+        let Some(page) = page else { break };
+        writer.write_rows(&page).map_err(of_file)?;
+        bytes += page.len() as u64;
+        number += 1;
+        progress(bytes);
+    }
+    let rows = writer.rows();
+    let (file, identity) = writer.finish().map_err(of_file)?;
+    let file = file.into_inner();
+    let file = file.map_err(|error| of_file(error.into_error()))?;
+    Ok(Written {
+        file,
+        identity,
+        bytes,
+        rows,
+    })
 }
 
 fn of_read(error: ReadError) -> TakeError {

@@ -375,12 +375,16 @@ impl Leading {
         core: &Core,
         round: &mut Round,
     ) {
+        let time_ms = waiting.call.command.time_ms();
+        if self.reign.as_ref().is_some_and(|reign| reign.time_ms < time_ms) {
+            self.end_frame(round);
+        }
         let Some(reign) = &mut self.reign else {
             return self.again([waiting.call].into_iter());
         };
         if round.is_empty() {
             // A frame has one time. It never goes back.
-            reign.time_ms = reign.time_ms.max(wall_ms.unwrap_or(0));
+            reign.time_ms = reign.time_ms.max(wall_ms.unwrap_or(0)).max(time_ms);
         }
         let random = *waiting.random.get_or_insert_with(|| {
             self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);

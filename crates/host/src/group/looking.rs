@@ -32,6 +32,8 @@ pub struct Looking {
     due: Vec<Look>,
     running: usize,
     next_lane: usize,
+    /// The clients who are to be told why they get no rows.
+    refused: Vec<(u64, String)>,
 }
 
 struct Passed {
@@ -124,7 +126,8 @@ impl Looking {
             (_, None) => return,
         };
         for look in self.due.drain(..) {
-            look.not(why.to_owned());
+            let client = look.not(why);
+            self.refused.extend(client.map(|client| (client, why.to_owned())));
         }
         if core.is_auxiliary {
             self.end(why);
@@ -140,7 +143,9 @@ impl Looking {
                 let disk = keeping.trouble().map(|disk| {
                     format!("this node's state is behind, and its disk takes no more: {disk}")
                 });
-                old.look.not(disk.unwrap_or_else(|| why.to_owned()));
+                let why = disk.unwrap_or_else(|| why.to_owned());
+                let client = old.look.not(&why);
+                self.refused.extend(client.map(|client| (client, why)));
             }
         }
         if self.asked.as_ref().is_some_and(|(_, left)| left.is_empty()) {
@@ -159,8 +164,14 @@ impl Looking {
         let glances = passed.chain(asked).chain(self.waiting.drain(..));
         let looks = glances.map(|glance| glance.look).chain(self.due.drain(..));
         for look in looks.collect::<Vec<_>>() {
-            look.not(why.to_owned());
+            let client = look.not(why);
+            self.refused.extend(client.map(|client| (client, why.to_owned())));
         }
+    }
+
+    /// Takes the clients who get no rows, and why.
+    pub fn take_refused(&mut self) -> Vec<(u64, String)> {
+        std::mem::take(&mut self.refused)
     }
 
     pub fn deadline(&self) -> Option<Time> {

@@ -92,6 +92,10 @@ impl Remote {
         }
     }
 
+    pub fn machine(&self) -> MachineId {
+        self.machine
+    }
+
     pub fn tell(&self, port: &mut Port<'_>, what: News) {
         let letter = Letter::new(ToHost {
             log: self.log,
@@ -153,6 +157,8 @@ impl Remote {
             Wish::Submit { stream, bytes } => self.submitted.push_back((stream, bytes)),
             Wish::Barrier { barrier } => _ = self.barriers.insert(barrier, Barrier::default()),
             Wish::Stuck { why } => self.stuck = why,
+            // Of clients, and not of the log.
+            Wish::ToClient { .. } => {}
             Wish::Halted { why } => {
                 self.halted = Some(why);
                 // Its shelf may be damaged. It is not made anew, though, so its mark stays.

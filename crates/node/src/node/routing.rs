@@ -47,6 +47,7 @@ impl Node {
             Purpose::ControlOut(peer) => {
                 return self.peers.on_sent(&mut self.env, peer, conn, ok);
             }
+            Purpose::Rows(_) => return self.hosted.on_rows_sent(conn, ok, &mut self.env),
             Purpose::DataOut(log, _)
             | Purpose::FeedOut(log, _)
             | Purpose::Writer(log)
@@ -98,6 +99,11 @@ impl Node {
                 let guests = &mut self.peers.guests;
                 guests.on_answered(&mut self.env, guest, conn, buffer, got);
             }
+            Purpose::Rows(_) => {
+                let ended = !matches!(&result, Ok(received) if !received.end);
+                let env = &mut self.env;
+                self.hosted.on_rows_received(conn, &buffer[got], ended, env);
+            }
             Purpose::JoinOut => self.on_join_received(conn, &buffer[got]),
             Purpose::DataIn(id, _)
             | Purpose::DataOut(id, _)
@@ -129,7 +135,7 @@ impl Node {
         match letter.open::<ToNode>() {
             Ok(wish) => {
                 let (logs, due) = (&mut self.logs, &mut self.due);
-                self.hosted.on_wish(wish, logs, due);
+                self.hosted.on_wish(wish, logs, due, &mut self.env);
             }
             Err(letter) => {
                 tracing::debug!(?from, ?letter, "a letter that nobody here reads");

@@ -44,6 +44,7 @@ impl Node {
         self.logs.share_memory(&mut self.env, &logs);
         self.keep_awake(&logs);
         self.env.expire_answers();
+        self.hosted.expire_clients(&mut self.env);
         self.callers.greetings.expire(&mut self.env);
         self.peers.expire_frames(&mut self.env);
         self.keep_guests();

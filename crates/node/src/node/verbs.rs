@@ -32,6 +32,7 @@ mod metrics;
 mod of_one_log;
 mod peer;
 mod retain;
+mod rows;
 mod scrub;
 mod show_log;
 mod status;
@@ -85,6 +86,8 @@ impl Node {
             Verb::Trim => self.trim(caller),
             Verb::Lead => self.lead(caller),
             Verb::Scrub => self.scrub_log(caller),
+            Verb::Save => self.save_rows(caller),
+            Verb::Fill => self.fill_rows(caller),
             Verb::Status => self.tell_status(caller),
             Verb::Metrics => self.tell_metrics(caller),
             Verb::Logs => self.list_logs(caller),

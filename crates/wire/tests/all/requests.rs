@@ -2,7 +2,7 @@
 
 use wire::change::{Action, Change};
 use wire::{
-    Ask, Before, ConnectionEnd, Format, LINE_BYTES_MAX, LineError, LogKind, Mode, NodeIds,
+    Ask, BackupId, Before, ConnectionEnd, Format, LINE_BYTES_MAX, LineError, LogKind, Mode, NodeIds,
     StreamPlace,
 };
 
@@ -53,6 +53,21 @@ fn requests_are_written_as_the_page_says() {
                 log: "main".to_owned(),
                 before: Before::Slot(4096),
                 plan: false,
+            },
+        ),
+        (
+            "logberg/1 save bank\n",
+            Ask::Save {
+                log: "bank".to_owned(),
+            },
+        ),
+        (
+            "logberg/1 fill bank backup=0707070707070707070707070707070707070707070707070707070707070707 time=5 sessions=3\n",
+            Ask::Fill {
+                log: "bank".to_owned(),
+                backup: BackupId([7; 32]),
+                time_ms: 5,
+                sessions: 3,
             },
         ),
         (

@@ -147,6 +147,9 @@ impl Conversation {
                 Code::BadRequest,
                 "Nothing lies on disks here.",
             )),
+            Request::Save { .. } | Request::Fill { .. } => {
+                self.refuse(Refusal::new(Code::NoMachine, "No machine is here."))
+            }
             Request::Trim { .. } | Request::Retain { .. } => {
                 self.refuse(Refusal::new(Code::BadRequest, "Nothing is trimmed here."))
             }

@@ -1,0 +1,141 @@
+//! A connection on which rows of a machine go to and fro. What is said there is docs/wire.md, `save` and `fill`.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use wire::told::Saving;
+use wire::{Answer, Ask, LINE_BYTES_MAX, Refusal, rows};
+
+use crate::Timeouts;
+
+/// One request and its conversation.
+pub(super) struct Link {
+    stream: BufReader<TcpStream>,
+}
+
+/// Why a conversation did not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    #[error("{0}")]
+    Refused(Refusal),
+    #[error("{0}")]
+    Lost(io::Error),
+    #[error("it said what this version does not understand: {0}")]
+    Garbled(String),
+}
+
+impl From<io::Error> for LinkError {
+    fn from(error: io::Error) -> LinkError {
+        LinkError::Lost(error)
+    }
+}
+
+fn garbled(what: impl ToString) -> LinkError {
+    LinkError::Garbled(what.to_string())
+}
+
+impl Link {
+    pub fn ask(
+        server: &str,
+        request: &Ask,
+        cluster: Option<&str>,
+        timeouts: Timeouts,
+    ) -> Result<Link, LinkError> {
+        let stream = dial(server, timeouts.connect)?;
+        stream.set_nodelay(true)?;
+        // A page may wait for a majority's disks, and a backup for a barrier.
+        let patience = timeouts.total.max(Duration::from_secs(1));
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        let line = request.to_line_for(cluster);
+        (&stream).write_all(line.as_bytes())?;
+        let stream = BufReader::with_capacity(64 << 10, stream);
+        Ok(Link { stream })
+    }
+
+    fn answer(&mut self) -> Result<Answer, LinkError> {
+        let mut line = Vec::new();
+        let mut bounded = self.stream.by_ref().take(LINE_BYTES_MAX as u64);
+        bounded.read_until(b'\n', &mut line)?;
+        if !line.ends_with(b"\n") {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        match Answer::parse(&line).map_err(garbled)? {
+            Answer::Error(refusal) => Err(LinkError::Refused(refusal)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// All rows follow, as of this.
+    pub fn saving(&mut self) -> Result<Saving, LinkError> {
+        match self.answer()? {
+            Answer::Ok(json) => serde_json::from_str(&json).map_err(garbled),
+            other => Err(garbled(other.to_line())),
+        }
+    }
+
+    /// The page of this number; nothing behind the last.
+    pub fn page(&mut self, number: u64) -> Result<Option<Vec<u8>>, LinkError> {
+        let (position, count, crc32c) = match self.answer()? {
+            Answer::Data {
+                position,
+                count,
+                crc32c,
+            } => (position, count, crc32c),
+            Answer::Ok(_) => return Ok(None),
+            other => return Err(garbled(other.to_line())),
+        };
+        if position != number || count > rows::PAGE_BYTES_MAX as u64 {
+            return Err(garbled("a page that does not belong here"));
+        }
+        let mut page = Vec::new();
+        self.stream.by_ref().take(count).read_to_end(&mut page)?;
+        if page.len() as u64 != count {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
+        match crc32c::crc32c(&page) == crc32c {
+            true => Ok(Some(page)),
+            false => Err(garbled("a page with another checksum")),
+        }
+    }
+
+    /// The number of the first page that is not in the machine.
+    pub fn filled(&mut self) -> Result<u64, LinkError> {
+        match self.answer()? {
+            Answer::Ack(next) => Ok(next),
+            other => Err(garbled(other.to_line())),
+        }
+    }
+
+    /// Sends a page, or that there were so many.
+    pub fn send(&mut self, number: u64, page: &[u8]) -> Result<(), LinkError> {
+        let data = Answer::Data {
+            position: number,
+            count: page.len() as u64,
+            crc32c: crc32c::crc32c(page),
+        };
+        let stream = self.stream.get_mut();
+        stream.write_all(data.to_line().as_bytes())?;
+        Ok(stream.write_all(page)?)
+    }
+
+    /// All of it is in the machine.
+    pub fn ended(&mut self) -> Result<(), LinkError> {
+        match self.answer()? {
+            Answer::Ok(_) => Ok(()),
+            other => Err(garbled(other.to_line())),
+        }
+    }
+}
+
+fn dial(server: &str, within: Duration) -> io::Result<TcpStream> {
+    let mut last = None;
+    for address in server.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, within) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address")))
+}
