@@ -154,6 +154,8 @@ impl Client {
         let cluster = self.status()?.cluster;
         let mut until = self.deadline();
         let mut done = 0;
+        // ‡ The end was said and its answer lost: a machine that is not open any more is filled.
+        let mut said_end = None;
         loop {
             let mut round = Round::of(self);
             // A leader that is named is asked next: not for ever.
@@ -165,13 +167,14 @@ impl Client {
                 let timeouts = self.cluster.timeouts;
                 let link = Link::ask(&server, &request, Some(&cluster), timeouts);
                 let filled = link.map_err(RestoreError::from).and_then(|mut link| {
-                    fill(&mut link, backup, identity, &mut |pages, read| {
+                    let progress = &mut |pages, read| {
                         if pages > done {
                             done = pages;
                             until = self.deadline();
                         }
                         progress(read);
-                    })
+                    };
+                    fill(&mut link, (backup, identity), progress, &mut said_end)
                 });
                 let error = match filled {
                     Ok(all) => return Ok(all),
@@ -179,7 +182,7 @@ impl Client {
                     Err(error) => return Err(error),
                 };
                 if matches!(&error, LinkError::Refused(refusal) if refusal.code == Code::NotEmpty) {
-                    return Err(RestoreError::NotEmpty(error.to_string()));
+                    return said_end.ok_or(RestoreError::NotEmpty(error.to_string()));
                 }
                 round.take(&server, &error).map_err(RestoreError::Refused)?;
             }
@@ -198,9 +201,9 @@ impl Client {
 /// Brings the pages that the machine does not have yet, one at a time, and ends.
 fn fill(
     link: &mut Link,
-    backup: &Backup,
-    identity: Identity,
+    (backup, identity): (&Backup, Identity),
     progress: &mut dyn FnMut(u64, u64),
+    said_end: &mut Option<AllRows>,
 ) -> Result<AllRows, RestoreError> {
     let mut next = link.filled()?;
     let read = backup.read_rows(|number, page, read| {
@@ -222,6 +225,7 @@ fn fill(
         let why = "the backup was changed while it was restored";
         return Err(RestoreError::Other(why.to_owned()));
     }
+    *said_end = Some(all);
     link.send(all.pages, &[])?;
     link.ended()?;
     Ok(all)

@@ -170,6 +170,7 @@ impl Backup {
 }
 
 /// All rows of a machine that a part has.
+#[derive(Clone, Copy, Debug)]
 pub(super) struct AllRows {
     pub identity: Identity,
     pub pages: u64,

@@ -17,13 +17,12 @@ impl Machine for Rows {
         let (key, seed) = command
             .split_once(' ')
             .ok_or_else(|| Stop::refused("what?"))?;
-        let value = seed.bytes().cycle().take(VALUE_BYTES);
-        state.put(key.as_bytes(), &value.collect::<Vec<u8>>())?;
+        state.put(key.as_bytes(), &value(seed))?;
         Ok(b"ok".to_vec())
     }
 }
 
-/// One node. `sum` answers the rows that it has itself, and a checksum of them.
+/// One node. `sum` answers the rows that it has itself, and a checksum of them, and `session` the number of a new session.
 pub fn node() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let builder = Node::open(&arguments[0]).listen(&arguments[1]);
@@ -55,7 +54,16 @@ pub fn node() -> Result<(), Box<dyn std::error::Error>> {
                 }
                 format!("{count} rows, {sum:08x}").into_bytes()
             }),
-            command => rows.submit(command.as_bytes()),
+            "session" => rows.session().map(|session| {
+                let (number, _) = session.place();
+                number.to_string().into_bytes()
+            }),
+            command => match once(command) {
+                Some((session, sequence, command)) => {
+                    rows.resume(session, sequence).submit(command.as_bytes())
+                }
+                None => rows.submit(command.as_bytes()),
+            },
         };
         match answer {
             Ok(answer) => println!("{}", String::from_utf8_lossy(&answer)),
@@ -64,6 +72,18 @@ pub fn node() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     Ok(())
+}
+
+/// `once SESSION SEQUENCE COMMAND`
+fn once(command: &str) -> Option<(u64, u64, &str)> {
+    let (session, rest) = command.strip_prefix("once ")?.split_once(' ')?;
+    let (sequence, command) = rest.split_once(' ')?;
+    Some((session.parse().ok()?, sequence.parse().ok()?, command))
+}
+
+/// The value that `put KEY SEED` writes.
+pub fn value(seed: &str) -> Vec<u8> {
+    seed.bytes().cycle().take(VALUE_BYTES).collect()
 }
 
 /// How much of the log was trimmed there, and whether the node holds all that it is to hold.

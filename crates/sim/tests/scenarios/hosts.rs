@@ -154,7 +154,7 @@ fn lists(text: &[u8]) -> BTreeMap<String, String> {
 }
 
 impl Theatre {
-    fn three(seed: u64) -> Theatre {
+    pub fn three(seed: u64) -> Theatre {
         Theatre::of(seed, 3)
     }
 
@@ -232,7 +232,7 @@ impl Theatre {
     }
 
     /// A client at that node asks something drawn.
-    fn ask(&mut self, index: usize) {
+    pub fn ask(&mut self, index: usize) {
         let key = KEYS[self.below(3) as usize];
         let now = self.stage.world.now();
         let kind = self.below(10);
@@ -420,7 +420,7 @@ impl Theatre {
     }
 
     /// All states are the same in the end, and what clients were told is so.
-    fn judge(&mut self, seed: u64) {
+    pub fn judge(&mut self, seed: u64) {
         let (differ, compared) = self.comparison();
         assert_eq!(differ, [], "seed {seed}");
         self.compared += compared;

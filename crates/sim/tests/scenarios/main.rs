@@ -36,6 +36,7 @@ mod readers;
 mod reconfiguration;
 mod recovery;
 mod removals;
+mod saved;
 mod scrub;
 mod stories;
 mod trims;

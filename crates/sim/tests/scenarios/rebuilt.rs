@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use formats::record::{RecordHeader, RecordKind};
 use formats::{LogId, RECORD_HEADER};
-use host::{COPY_ROW, Decoder, Frame, Host, View};
+use host::{COPY_ROW, Decoder, FILL_ROW, Frame, Host, View};
 use node::Node;
 use ops::Op;
 use paxos::{LogState, NodeId, Slot, StreamName};
@@ -263,6 +263,30 @@ impl Rebuilt {
             let finding = format!("a reader at node {} was shown {what}", node + 1);
             known.findings.push(finding);
         }
+    }
+
+    /// All rows of the machine were saved, as of that frame, by who asked when so many frames were chosen.
+    pub fn on_saved(&self, asked_at: u64, frame: u64, rows: &BTreeMap<Vec<u8>, Vec<u8>>) {
+        let mut known = self.lock();
+        if let Err(what) = known.compare_shown(asked_at, frame, rows, &mut Moment::default()) {
+            known.findings.push(format!("saved is {what}"));
+        }
+    }
+
+    /// The frames that wrote something while a restore was under way, and were no part of it.
+    pub fn written_beside_a_restore(&self) -> usize {
+        let known = self.lock();
+        let mut moment = Moment::default();
+        let frames = known.output.frames.iter().enumerate();
+        let beside = frames.filter(|(index, (_, frame))| {
+            moment.go_to(&known.output.frames, *index);
+            let is_of_it = frame.writes.iter().any(|write| match write {
+                Write::Put { key, .. } => key == FILL_ROW,
+                Write::Delete { .. } | Write::Forget { .. } => false,
+            });
+            is_open(&moment.rows) && !is_of_it
+        });
+        beside.count()
     }
 
     /// The node has crashed: compares what is left of its state.
@@ -563,6 +587,9 @@ impl Known {
             return Err(format!("frame {frame}, and {} are chosen", frames.len()));
         };
         moment.go_to(frames, frame as usize);
+        if is_open(&moment.rows) {
+            return Err(format!("frame {frame}, a part of a backup's rows"));
+        }
         let of_machine = moment.rows.iter().filter_map(|(key, value)| {
             let key = key.strip_prefix(TAG)?;
             Some((key.to_vec(), value.clone()))
@@ -692,6 +719,12 @@ impl Moment {
         }
         self.frames = count;
     }
+}
+
+/// Whether a restore is under way after these frames.
+fn is_open(rows: &Rows) -> bool {
+    let mark = rows.get(FILL_ROW);
+    mark.is_some_and(|mark| mark.get(1) == Some(&1))
 }
 
 /// The value that a frame gives this key, if it says anything of it.
