@@ -3,13 +3,16 @@
 //! ```text
 //!  'r'    version u8 (1) │ 1 open, 2 ended │ next page u64 │ backup 32      little-endian
 //!
-//!  Begin ─▶ no row, no session? ─▶ open, 0 ─ Page 0 ─▶ open, 1 ─ … ─ Page n ─▶ open, n + 1 ─ End ─▶ ended
+//!  Begin ─▶ nothing written yet? ─▶ open, 0 ─ Page 0 ─▶ open, 1 ─ … ─ Page n ─▶ open, n + 1 ─ End ─▶ ended
 //! ```
 //!
 //! ‡ The mark stands in the log and in the state like every row, and each step writes it in the frame of its rows. So all replicas know
 //! at each position how far a restore has come, a step that is asked for again finds that it was done, and whoever leads next goes on.
 //!
 //! ‡ While it is open no command is executed and no reader sees the state: a part of the rows is no state that the machine ever had.
+//!
+//! ‡ Only a machine is filled whose log has no frame. One that has no row may have given numbers to sessions, or have forgotten a prefix,
+//! below which nothing may be written ever again.
 //!
 //! ‡ Sessions do not come along. Their numbers do: the next session's is above all that the saved machine ever gave, so a late command
 //! of an old session finds none of its number.
@@ -18,7 +21,7 @@ use letters::{Fill, Step};
 
 use crate::machine::Outcome;
 use crate::sessions;
-use crate::state::{Key, State, Stop};
+use crate::state::{State, Stop};
 
 /// The row of the mark. It begins with no letter that other rows have.
 pub const ROW: &[u8] = b"r";
@@ -76,7 +79,7 @@ pub(crate) fn refuses(state: &mut State<'_>) -> Option<Outcome> {
 pub enum Filled {
     /// All pages below this one are in the state.
     Next(u64),
-    /// The state holds something already.
+    /// Something was written there already.
     NotEmpty,
     /// It does not follow what was done, or is of another restore.
     NotNext(&'static str),
@@ -132,7 +135,7 @@ pub(crate) fn execute(state: &mut State<'_>, fill: &Fill) -> Result<Outcome, Sto
     let filled = match (step, own) {
         (Step::Begin, Some(mark)) => Filled::Next(mark.next),
         (Step::Begin, None) if open.is_some() => Filled::NotNext(IS_OPEN),
-        (Step::Begin, None) if !is_empty(state)? => Filled::NotEmpty,
+        (Step::Begin, None) if !state.is_of_new_log() => Filled::NotEmpty,
         (Step::Begin, None) => set(state, backup, true, 0),
         (Step::Page { number, .. }, Some(mark)) if *number < mark.next => Filled::Next(mark.next),
         (Step::Page { number, rows }, Some(mark)) if *number == mark.next => {
@@ -168,20 +171,6 @@ fn set(state: &mut State<'_>, backup: &[u8; 32], is_open: bool, next: u64) -> Fi
     };
     state.write_beside(ROW.to_vec(), mark.encode());
     Filled::Next(next)
-}
-
-/// ‡ A session counts, too: its number may be one that the saved machine gave to somebody else.
-fn is_empty(state: &mut State<'_>) -> Result<bool, Stop> {
-    for (from, to) in [("m", "n"), ("si", "sj")] {
-        let all = Key {
-            from: from.into(),
-            to: Some(to.into()),
-        };
-        if !state.rows_of(all, 1)?.rows.is_empty() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 #[cfg(test)]

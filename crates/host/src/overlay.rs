@@ -30,9 +30,21 @@ pub struct Overlay {
     /// Prefixes that were forgotten, and in which frame. ‡ They stay for as long as a write does.
     forgotten: Forgotten,
     bytes: usize,
+    /// The last frame of the log, or the one that is being written.
+    last_frame: u64,
 }
 
 impl Overlay {
+    /// The log has so many frames.
+    pub fn begin(&mut self, frame: u64) {
+        self.last_frame = self.last_frame.max(frame);
+    }
+
+    /// Whether nothing was ever written in this log.
+    pub fn is_of_new_log(&self) -> bool {
+        self.last_frame == 0
+    }
+
     pub fn get(&self, key: &[u8]) -> Option<&Entry> {
         self.rows.get(key)
     }
@@ -46,6 +58,7 @@ impl Overlay {
     }
 
     pub fn write(&mut self, frame: u64, key: &[u8], value: Option<&[u8]>) {
+        self.begin(frame);
         let value = value.map(<[u8]>::to_vec);
         self.put(key, Entry { frame, value });
     }

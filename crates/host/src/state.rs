@@ -387,6 +387,11 @@ impl<'a> State<'a> {
         }
     }
 
+    /// Whether nothing was ever written in this log.
+    pub(crate) fn is_of_new_log(&self) -> bool {
+        self.own.is_empty() && self.overlay.is_of_new_log()
+    }
+
     /// Writes a short row of the host's own, which a command's bounds leave room for.
     pub(crate) fn write_beside(&mut self, key: Vec<u8>, value: Vec<u8>) {
         self.own.insert(key, Some(value));

@@ -166,7 +166,7 @@ pub enum Not {
     Now,
     /// As many clients as there may be are served.
     Room,
-    /// The state that is to be filled holds something.
+    /// Something was written already in the state that is to be filled.
     Empty,
     /// It makes no sense, or another restore is under way.
     Allowed,

@@ -25,7 +25,7 @@ retention was is set at the end. If restoring stops in the middle, the new log h
 it with `logberg log delete`, and begin again.
 
 A backup of a machine's rows fills the machine of the log of that name, which nodes must have (docs/embedding.md) and
-which must be empty; its log is made if it is not there. The machine serves nobody before it is filled. A
+which must be new; its log is made if it is not there. The machine serves nobody before it is filled. A
 restore that stopped in the middle goes on when it is run again with the same backup.
 
 Example:

@@ -64,7 +64,7 @@ pub enum RestoreError {
     Append(#[from] AppendError),
     #[error("the log holds other streams than were restored: {0}")]
     Other(String),
-    /// The machine has rows, or sessions.
+    /// The machine has written something.
     #[error("{0}")]
     NotEmpty(String),
     /// Another restore of it is open, or a row does not fit.

@@ -161,6 +161,7 @@ impl Leading {
         if !mutation::is(Mutation::HostKeepsOverlay) {
             self.overlay = Overlay::default();
         }
+        self.overlay.begin(decoded.frame);
         let after = match mutation::is(Mutation::HostLeadsBeforeApplied) {
             true => 0,
             false => decoded.frame,

@@ -49,7 +49,7 @@ impl Refilling {
                     Some(Filled::NotEmpty) => (
                         Not::Empty,
                         format!(
-                            "the machine {} has rows or sessions already, and only an empty one is filled: restore to a log of another name that has this machine, or delete this log first",
+                            "the machine {} has written something already, and only a new one is filled: delete its log first (`logberg log delete`), or restore to another log that has this machine",
                             core.name
                         ),
                     ),

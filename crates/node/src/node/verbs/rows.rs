@@ -12,6 +12,14 @@ impl Node {
     /// `save NAME`
     pub(super) fn save_rows(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let log = self.machines_log(caller)?;
+        let here = self.logs.get_mut(&log);
+        // ‡ As nobody copies what may be wrong, nobody saves it.
+        if here.is_some_and(|here| here.port(&mut self.env).is_state_doubted()) {
+            return Err(Refusal::new(
+                "not-here",
+                "the state here is not the same as another replica's, and may be the wrong one (`logberg status`): ask another node",
+            ));
+        }
         let conn = (log, caller.conn);
         self.hosted
             .begin_rows(conn, Wants::Rows, (&[], false), &mut self.env)
