@@ -137,7 +137,10 @@ fn is_of_one_moment(load: &mut Load, to: PathBuf) {
     };
     let moment = (before..=load.puts).find(|puts| holds(*puts));
     let moment = moment.expect("it is the state after so many puts");
-    println!("saved after {moment} puts; {before} when it began, {} when it ended", load.puts);
+    println!(
+        "saved after {moment} puts; {before} when it began, {} when it ended",
+        load.puts
+    );
 }
 
 /// Brings the first page of a backup to whoever leads, and no more.
@@ -166,7 +169,9 @@ fn begin(load: &Load, part: &Path) {
     for address in load.nodes.addresses.iter().cycle() {
         assert!(begun.elapsed() < Duration::from_secs(60), "nobody leads");
         let stream = TcpStream::connect(address).expect("it runs");
-        (&stream).write_all(request.to_line().as_bytes()).expect("it hears");
+        (&stream)
+            .write_all(request.to_line().as_bytes())
+            .expect("it hears");
         let mut said = BufReader::new(&stream);
         let mut line = String::new();
         said.read_line(&mut line).expect("it answers");
@@ -175,7 +180,9 @@ fn begin(load: &Load, part: &Path) {
             sleep(Duration::from_millis(20));
             continue;
         }
-        (&stream).write_all(data.to_line().as_bytes()).expect("it hears");
+        (&stream)
+            .write_all(data.to_line().as_bytes())
+            .expect("it hears");
         (&stream).write_all(&pages[0]).expect("it hears");
         line.clear();
         said.read_line(&mut line).expect("it answers");
@@ -208,11 +215,16 @@ fn a_machine_is_saved_and_filled() {
     assert!(matches!(again, Err(TakeError::Exists(_))), "{again:?}");
     // Streams do not stand beside rows.
     client.create_log("bytes").expect("it is made");
-    let mut appender = client.append("bytes", AppendOptions::default()).expect("it opens");
+    let mut appender = client
+        .append("bytes", AppendOptions::default())
+        .expect("it opens");
     appender.write_all(b"bytes").expect("they are taken");
     appender.close().expect("they are chosen");
     let mixed = client.back_up("bytes", &parts, String::new(), |_, _| {});
-    assert!(matches!(mixed, Err(TakeError::OtherLog { .. })), "{mixed:?}");
+    assert!(
+        matches!(mixed, Err(TakeError::OtherLog { .. })),
+        "{mixed:?}"
+    );
     let bytes = here.path().join("bytes.lbb");
     let taken = client.back_up("bytes", &bytes, String::new(), |_, _| {});
     assert_eq!(taken.expect("it is taken").bytes, 5);
@@ -223,26 +235,48 @@ fn a_machine_is_saved_and_filled() {
     let mut load = Load::three();
     let client = load.client();
     let nobody = restore(&client, &parts, "nobody");
-    assert!(matches!(nobody, Err(RestoreError::NoMachine(_))), "{nobody:?}");
+    assert!(
+        matches!(nobody, Err(RestoreError::NoMachine(_))),
+        "{nobody:?}"
+    );
     let gone = client.log("nobody");
-    assert!(matches!(gone, Err(AdminError::UnknownLog { .. })), "{gone:?}");
+    assert!(
+        matches!(gone, Err(AdminError::UnknownLog { .. })),
+        "{gone:?}"
+    );
     let into_machine = restore(&client, &bytes, "rows");
-    let exists = RestoreError::Admin(AdminError::Exists { name: "rows".to_owned() });
-    assert_eq!(into_machine.expect_err("it exists").to_string(), exists.to_string());
+    let exists = RestoreError::Admin(AdminError::Exists {
+        name: "rows".to_owned(),
+    });
+    assert_eq!(
+        into_machine.expect_err("it exists").to_string(),
+        exists.to_string()
+    );
     client.create_log("bytes").expect("it is made");
     let into_bytes = restore(&client, &parts, "bytes");
-    assert!(matches!(into_bytes, Err(RestoreError::OtherKind { .. })), "{into_bytes:?}");
+    assert!(
+        matches!(into_bytes, Err(RestoreError::OtherKind { .. })),
+        "{into_bytes:?}"
+    );
 
     // It stops in the middle: nobody is served before its end.
     let part = parts.join("part-000002.lbb");
     begin(&load, &part);
     for command in ["put-1 1", "session", "sum"] {
         let answer = load.ask(command);
-        assert!(answer.contains("a restore of this machine was begun"), "{answer}");
+        assert!(
+            answer.contains("a restore of this machine was begun"),
+            "{answer}"
+        );
     }
     let other = restore(&client, &early, "rows");
     assert!(matches!(other, Err(RestoreError::Refused(_))), "{other:?}");
-    let saved = client.back_up("rows", &here.path().join("half.lbb"), String::new(), |_, _| {});
+    let saved = client.back_up(
+        "rows",
+        &here.path().join("half.lbb"),
+        String::new(),
+        |_, _| {},
+    );
     assert!(matches!(saved, Err(TakeError::Machine(_))), "{saved:?}");
     // Its leader dies, and the next goes on.
     let status = client.status().expect("they answer");
@@ -250,8 +284,14 @@ fn a_machine_is_saved_and_filled() {
     let leader = log.and_then(|log| log.leader).expect("it is known") as usize - 1;
     load.nodes.kill(leader);
     let answer = load.ask("put-1 1");
-    assert!(answer.contains("a restore of this machine was begun"), "{answer}");
-    assert_eq!(restore(&client, &parts, "rows").expect("it is filled"), Some(KEYS + 1));
+    assert!(
+        answer.contains("a restore of this machine was begun"),
+        "{answer}"
+    );
+    assert_eq!(
+        restore(&client, &parts, "rows").expect("it is filled"),
+        Some(KEYS + 1)
+    );
     assert_eq!(load.same(), had);
     load.nodes.start(leader);
     assert_eq!(load.same(), had);
@@ -278,6 +318,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if std::env::var_os(nodes::IS_NODE).is_some() {
         return node();
     }
-    nodes::run("a_machine_is_saved_and_filled", a_machine_is_saved_and_filled);
+    nodes::run(
+        "a_machine_is_saved_and_filled",
+        a_machine_is_saved_and_filled,
+    );
     Ok(())
 }

@@ -145,7 +145,12 @@ pub(crate) fn execute(state: &mut State<'_>, fill: &Fill) -> Result<Outcome, Sto
             }
             set(state, backup, true, number + 1)
         }
-        (Step::End { pages, sessions, .. }, Some(mark)) if *pages == mark.next => {
+        (
+            Step::End {
+                pages, sessions, ..
+            },
+            Some(mark),
+        ) if *pages == mark.next => {
             sessions::begin_at(state, *sessions)?;
             set(state, backup, false, *pages)
         }
@@ -197,7 +202,10 @@ mod tests {
     #[test]
     fn an_answer_is_read_as_it_was_written() {
         let not_next = NOT_NEXT.map(Filled::NotNext);
-        for filled in [Filled::Next(9), Filled::NotEmpty].into_iter().chain(not_next) {
+        for filled in [Filled::Next(9), Filled::NotEmpty]
+            .into_iter()
+            .chain(not_next)
+        {
             let Outcome::Chosen(answer) = filled.outcome() else {
                 panic!("an answer is chosen")
             };

@@ -234,7 +234,8 @@ pub(super) fn is_same_history(earlier: &Header, header: &Header) -> Result<(), S
         (None, None) => {}
         (Some(before), Some(now)) if before.position <= now.position => {}
         (Some(_), Some(_)) => {
-            let why = "the machine stands lower now than it did: this is another history of the log";
+            let why =
+                "the machine stands lower now than it did: this is another history of the log";
             return Err(why.to_owned());
         }
         _ => return Err("one part is of streams, and the other of a machine's rows".to_owned()),

@@ -105,21 +105,26 @@ impl Client {
         let progress = &mut |done: u64| progress(done, wanted.max(done));
         let written = match source {
             Source::Streams => self.write_part(log, file, header.clone(), progress),
-            Source::Rows(server, link) => {
-                write_rows(&server, link, file, header.clone(), progress)
-            }
+            Source::Rows(server, link) => write_rows(&server, link, file, header.clone(), progress),
         };
-        let settled = written.and_then(|Written { file, identity, bytes, rows }| {
-            file.sync_all().map_err(failed)?;
-            let file_bytes = file.metadata().map_err(failed)?.len();
-            // A link fails where a rename would replace what somebody put there meanwhile.
-            fs::hard_link(&aside, &target.path).map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => TakeError::Exists(target.path.clone()),
-                _ => failed(error),
-            })?;
-            sync_directory(&target.path).map_err(failed)?;
-            Ok((identity, bytes, rows, file_bytes))
-        });
+        let settled = written.and_then(
+            |Written {
+                 file,
+                 identity,
+                 bytes,
+                 rows,
+             }| {
+                file.sync_all().map_err(failed)?;
+                let file_bytes = file.metadata().map_err(failed)?.len();
+                // A link fails where a rename would replace what somebody put there meanwhile.
+                fs::hard_link(&aside, &target.path).map_err(|error| match error.kind() {
+                    io::ErrorKind::AlreadyExists => TakeError::Exists(target.path.clone()),
+                    _ => failed(error),
+                })?;
+                sync_directory(&target.path).map_err(failed)?;
+                Ok((identity, bytes, rows, file_bytes))
+            },
+        );
         // The file is no backup without its end; with it, it has its name by now.
         let _ = fs::remove_file(&aside);
         let (identity, bytes, rows, file_bytes) = settled?;

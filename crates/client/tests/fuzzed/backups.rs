@@ -9,7 +9,9 @@ type Piece = (usize, u64, Vec<u8>);
 /// JSON, and behind it pieces, each a byte for its stream, one for its position, one for its length.
 pub fn check(bytes: &[u8]) {
     check_part(bytes);
-    check_part(&sealed(bytes));
+    for version in [1, 2] {
+        check_part(&sealed(bytes, version));
+    }
 }
 
 fn check_part(bytes: &[u8]) {
@@ -17,7 +19,11 @@ fn check_part(bytes: &[u8]) {
         Ok((header, pieces, _)) => {
             let mut writer = PartWriter::new(Vec::new(), header.clone()).expect("memory");
             for (_, _, payload) in &pieces {
-                writer.write(payload).expect("it was taken");
+                let written = match header.state {
+                    Some(_) => writer.write_rows(payload),
+                    None => writer.write(payload),
+                };
+                written.expect("it was taken");
             }
             let (again, identity) = writer.finish().expect("it was whole");
             let read_again = read(&again).expect("our own");
@@ -44,10 +50,11 @@ fn read(bytes: &[u8]) -> Result<(Header, Vec<Piece>, Identity), BackupError> {
     }
 }
 
-pub fn sealed(bytes: &[u8]) -> Vec<u8> {
+pub fn sealed(bytes: &[u8], version: u8) -> Vec<u8> {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let (json, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
-    let mut out = b"LBbackup\x01\0\0\0".to_vec();
+    let mut out = b"LBbackup".to_vec();
+    out.extend_from_slice(&u32::from(version).to_le_bytes());
     out.extend_from_slice(&(json.len() as u32).to_le_bytes());
     let checksum = crc32c::crc32c_append(crc32c::crc32c(&out), json);
     out.extend_from_slice(&checksum.to_le_bytes());

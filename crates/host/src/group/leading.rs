@@ -377,7 +377,11 @@ impl Leading {
         round: &mut Round,
     ) {
         let time_ms = waiting.call.command.time_ms();
-        if self.reign.as_ref().is_some_and(|reign| reign.time_ms < time_ms) {
+        if self
+            .reign
+            .as_ref()
+            .is_some_and(|reign| reign.time_ms < time_ms)
+        {
             self.end_frame(round);
         }
         let Some(reign) = &mut self.reign else {

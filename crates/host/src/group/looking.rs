@@ -127,7 +127,8 @@ impl Looking {
         };
         for look in self.due.drain(..) {
             let client = look.not(why);
-            self.refused.extend(client.map(|client| (client, why.to_owned())));
+            self.refused
+                .extend(client.map(|client| (client, why.to_owned())));
         }
         if core.is_auxiliary {
             self.end(why);
@@ -165,7 +166,8 @@ impl Looking {
         let looks = glances.map(|glance| glance.look).chain(self.due.drain(..));
         for look in looks.collect::<Vec<_>>() {
             let client = look.not(why);
-            self.refused.extend(client.map(|client| (client, why.to_owned())));
+            self.refused
+                .extend(client.map(|client| (client, why.to_owned())));
         }
     }
 

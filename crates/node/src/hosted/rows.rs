@@ -294,7 +294,8 @@ impl Clients {
     pub fn end_of(&mut self, log: LogId, env: &mut Env) {
         let clients = self.0.extract_if(.., |_, client| client.log == log);
         for (conn, _) in clients {
-            let sentence = "the log is gone from this node: ask another, or see whether it was deleted";
+            let sentence =
+                "the log is gone from this node: ask another, or see whether it was deleted";
             env.refuse(conn, Refusal::new("shutting-down", sentence));
         }
     }

@@ -118,8 +118,13 @@ fn a_backup_is_of_one_moment_whatever_fails() {
         theatre.pass(12 * SECOND);
         theatre.judge(seed);
     }
-    println!("{whole} whole backups, {later} with what came while they waited; {parts} parts or refusals");
-    assert!(whole > 150 && later > 20 && parts > 5, "{whole} whole, {later} later, {parts} parts");
+    println!(
+        "{whole} whole backups, {later} with what came while they waited; {parts} parts or refusals"
+    );
+    assert!(
+        whole > 150 && later > 20 && parts > 5,
+        "{whole} whole, {later} later, {parts} parts"
+    );
 }
 
 /// The rows of a backup: what the machine of `hosts` has after two entries in each list.
@@ -128,7 +133,10 @@ fn saved() -> Rows {
     for key in ["a", "b", "c"] {
         rows.insert(key.into(), format!("x{key}1,x{key}2,").into());
         for count in 1..3 {
-            rows.insert(format!("{key}-{count}").into(), format!("x{key}{count}").into());
+            rows.insert(
+                format!("{key}-{count}").into(),
+                format!("x{key}{count}").into(),
+            );
         }
     }
     rows
@@ -160,7 +168,9 @@ impl Filling {
 
     fn go_on(&mut self, theatre: &mut Theatre) -> Progress {
         let text = self.caller.text();
-        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        let whole = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
         let mut whole = whole.skip(self.answered);
         let Some(line) = whole.next() else {
             return match self.caller.is_over() {
@@ -257,5 +267,8 @@ fn a_restore_goes_on_and_serves_nobody_before_its_end_whatever_fails() {
         added += theatre.told.lock().unwrap().added.len();
     }
     println!("{connections} connections, {refused} commands turned away, {added} added behind");
-    assert!(connections > 40 && refused > 100 && added > 150, "{connections}, {refused}, {added}");
+    assert!(
+        connections > 40 && refused > 100 && added > 150,
+        "{connections}, {refused}, {added}"
+    );
 }

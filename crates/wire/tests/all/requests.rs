@@ -2,8 +2,8 @@
 
 use wire::change::{Action, Change};
 use wire::{
-    Ask, BackupId, Before, ConnectionEnd, Format, LINE_BYTES_MAX, LineError, LogKind, Mode, NodeIds,
-    StreamPlace,
+    Ask, BackupId, Before, ConnectionEnd, Format, LINE_BYTES_MAX, LineError, LogKind, Mode,
+    NodeIds, StreamPlace,
 };
 
 #[test]
