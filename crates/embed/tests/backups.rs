@@ -67,7 +67,7 @@ impl Load {
         loop {
             let running = (0..3).filter(|index| self.nodes.running[*index].is_some());
             let running: Vec<usize> = running.collect();
-            let ask = |index: &usize| self.nodes.node(*index).ask("sum").expect("it runs");
+            let ask = |index: &usize| self.nodes.node(*index).ask("fresh-sum").expect("it runs");
             let sums: Vec<String> = running.iter().map(ask).collect();
             let is_whole = |index: &usize| status(&self.nodes.addresses[*index]).1;
             let whole = running.iter().all(is_whole);

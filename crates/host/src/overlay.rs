@@ -65,6 +65,7 @@ impl Overlay {
 
     /// Takes all rows away whose keys begin so.
     pub fn forget(&mut self, frame: u64, prefix: &[u8]) {
+        self.begin(frame);
         self.forgotten.add(prefix, frame);
         let below = self
             .rows

@@ -4,7 +4,7 @@ use std::io::stdin;
 use std::time::Duration;
 
 use client::{Client, Timeouts};
-use embed::{Bounds, Failure, Machine, Node, State, Stop};
+use embed::{Bounds, Failure, Machine, Node, State, Stop, View};
 
 const VALUE_BYTES: usize = 32 << 10;
 
@@ -22,7 +22,8 @@ impl Machine for Rows {
     }
 }
 
-/// One node. `sum` answers the rows that it has itself, and a checksum of them, and `session` the number of a new session.
+/// One node. `sum` answers the rows that it has itself, and a checksum of them; `fresh-sum` those with all that was answered anywhere; and
+/// `session` the number of a new session.
 pub fn node() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let builder = Node::open(&arguments[0]).listen(&arguments[1]);
@@ -39,21 +40,8 @@ pub fn node() -> Result<(), Box<dyn std::error::Error>> {
     let rows = node.machine("rows");
     for line in stdin().lines() {
         let answer = match line?.as_str() {
-            "sum" => rows.read_stale(|view| {
-                let (mut count, mut sum, mut from) = (0, 0_u32, Vec::new());
-                while let Ok(page) = view.range(&from, b"z", 100) {
-                    for (key, value) in &page.rows {
-                        count += 1;
-                        let row = key.iter().chain(value);
-                        sum = row.fold(sum, |sum, byte| sum.rotate_left(5) ^ u32::from(*byte));
-                        from = [key, &b"\0"[..]].concat();
-                    }
-                    if page.is_last {
-                        break;
-                    }
-                }
-                format!("{count} rows, {sum:08x}").into_bytes()
-            }),
+            "sum" => rows.read_stale(sum),
+            "fresh-sum" => rows.read(sum),
             "session" => rows.session().map(|session| {
                 let (number, _) = session.place();
                 number.to_string().into_bytes()
@@ -72,6 +60,23 @@ pub fn node() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     Ok(())
+}
+
+/// How many rows there are, and a checksum of them.
+fn sum(view: &View<'_>) -> Vec<u8> {
+    let (mut count, mut sum, mut from) = (0, 0_u32, Vec::new());
+    while let Ok(page) = view.range(&from, b"z", 100) {
+        for (key, value) in &page.rows {
+            count += 1;
+            let row = key.iter().chain(value);
+            sum = row.fold(sum, |sum, byte| sum.rotate_left(5) ^ u32::from(*byte));
+            from = [key, &b"\0"[..]].concat();
+        }
+        if page.is_last {
+            break;
+        }
+    }
+    format!("{count} rows, {sum:08x}").into_bytes()
 }
 
 /// `once SESSION SEQUENCE COMMAND`
