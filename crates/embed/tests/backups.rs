@@ -21,6 +21,8 @@ mod nodes;
 
 const KEYS: u64 = 150;
 
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
 struct Load {
     nodes: Nodes,
     at: usize,
@@ -100,9 +102,9 @@ fn restore(client: &Client, from: &Path, log: &str) -> Result<Option<u64>, Resto
 }
 
 /// All rows that a part has, and its pages.
-fn rows_of(path: &Path) -> (BTreeMap<Vec<u8>, Vec<u8>>, Vec<Vec<u8>>) {
+fn rows_of(path: &Path) -> (Rows, Vec<Vec<u8>>) {
     let mut reader = PartReader::open(File::open(path).expect("it is there")).expect("it is one");
-    let (mut rows, mut pages) = (BTreeMap::new(), Vec::new());
+    let (mut rows, mut pages) = (Rows::new(), Vec::new());
     while let Next::Piece { payload, .. } = reader.read_next().expect("it is sound") {
         let page = wire::rows::decode(&payload, None).expect("it is one");
         let page = page.into_iter();

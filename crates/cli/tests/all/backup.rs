@@ -355,3 +355,16 @@ fn what_is_killed_midway_leaves_nothing_that_passes_for_a_backup() {
     assert_eq!(pipe.read(&mut [0; 1]).expect("a pipe"), 0);
     assert!(child.wait().expect("ours").success());
 }
+
+/// The log of a machine that no node has: there are no rows to be saved, and nobody who would take some.
+#[test]
+fn rows_are_asked_of_nodes_that_have_the_machine() {
+    let cluster = Cluster::start(1);
+    cluster.run_well(&["log", "create", "bank", "--kind", "state"]);
+    let place = tempfile::tempdir().expect("a place");
+    let file = place.path().join("bank.lbb");
+    let saved = cluster.run(&["backup", "bank", "--to", text(&file)]);
+    fails(&saved, 4, "has no machine for this log");
+    assert_eq!(unfinished(place.path()), None);
+    assert!(!file.exists());
+}
