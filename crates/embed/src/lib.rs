@@ -46,6 +46,9 @@
 //! majority has durably. A state that was lost or damaged, or that the log does not reach back to any more, is copied from another
 //! node; until it is whole that node answers no reads and leads no more than it must.
 //!
+//! *Backups.* `logberg backup` saves all rows as of one moment from running nodes, and `logberg restore` fills a new machine with them: until the last
+//! row is there [`Failure::NotNow`] answers every command and every read. Sessions end there.
+//!
 //! Each machine has a log of its name, of kind `state`. It is made by itself, and nothing but its machine writes there.
 
 #![forbid(unsafe_code)]

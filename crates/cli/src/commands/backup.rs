@@ -262,7 +262,9 @@ fn of_taking(error: TakeError) -> anyhow::Error {
         // The exit codes of these errors are known.
         TakeError::Admin(error) => anyhow::Error::new(error),
         TakeError::Read(error) => anyhow::Error::new(error),
-        TakeError::Nobody(_) => Failure::new(Kind::Unreachable, error.to_string()).into(),
+        TakeError::Nobody(_) | TakeError::BrokenOff { .. } => {
+            Failure::new(Kind::Unreachable, error.to_string()).into()
+        }
         TakeError::Trimmed => Failure::new(Kind::Trimmed, error.to_string()).into(),
         other => anyhow::Error::new(other),
     }

@@ -43,6 +43,9 @@ pub enum TakeError {
     Io { path: PathBuf, error: io::Error },
 }
 
+/// So often rows are asked for that come in part.
+const TRIES_MAX: u32 = 3;
+
 /// A part that was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Taken {
@@ -69,7 +72,8 @@ impl Client {
     /// part of the backup there. `made_at` is for people; `progress` hears how many bytes are
     /// checked or saved, of how many.
     ///
-    /// The parts before are read to their ends first: nothing is put upon damaged ones.
+    /// The parts before are read to their ends first: nothing is put upon damaged ones. Where a node gives a part of a machine's rows, all
+    /// of them are asked of the next.
     pub fn back_up(
         &self,
         log: &str,
@@ -77,7 +81,24 @@ impl Client {
         made_at: String,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Taken, TakeError> {
-        let target = Target::find(to, &mut progress)?;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            match self.back_up_once(log, to, made_at.clone(), &mut progress) {
+                Err(TakeError::BrokenOff { .. }) if tries < TRIES_MAX => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn back_up_once(
+        &self,
+        log: &str,
+        to: &Path,
+        made_at: String,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Taken, TakeError> {
+        let target = Target::find(to, progress)?;
         let (header, source) = self.header(log, made_at, &target)?;
         let wanted: u64 = header.streams.iter().map(|s| s.info.length - s.from).sum();
         if let Some((before, identity)) = &target.before

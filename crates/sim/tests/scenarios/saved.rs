@@ -272,3 +272,78 @@ fn a_restore_goes_on_and_serves_nobody_before_its_end_whatever_fails() {
         "{connections}, {refused}, {added}"
     );
 }
+
+/// A client that begins to fill the machine, at its leader.
+fn begin(theatre: &mut Theatre) -> Caller {
+    let leader = theatre.leader().expect("somebody leads");
+    let Filling { caller, .. } = Filling::begin(theatre, leader);
+    theatre.pass(SECOND);
+    caller
+}
+
+#[test]
+fn what_makes_no_sense_behind_fill_is_refused_and_nothing_of_it_is_taken() {
+    let mut theatre = Theatre::three(3);
+    let mut page = Vec::new();
+    rows::push(&mut page, b"a", b"1");
+    let checksum = crc32c::crc32c(&page);
+    let data = |number: u64, count: usize, checksum: u32| {
+        let line = format!("data {number} {count} {checksum:08x}\n");
+        [line.as_bytes(), &page].concat()
+    };
+    let no_rows = b"data 0 3 2be58533\nabc".to_vec();
+    for (said, part) in [
+        (b"hello\n".to_vec(), "unknown answer"),
+        (vec![b'x'; 9_000], "longer than 8192 bytes"),
+        (b"ack 0\n".to_vec(), "stand pages"),
+        (data(1, page.len(), checksum), "stand pages"),
+        (data(0, page.len(), checksum ^ 1), "another checksum"),
+        (data(0, 10 << 20, checksum), "a page has at most"),
+        (no_rows, "another checksum"),
+        (
+            [
+                &b"data 0 3 "[..],
+                format!("{:08x}\nabc", crc32c::crc32c(b"abc")).as_bytes(),
+            ]
+            .concat(),
+            "no page of rows",
+        ),
+    ] {
+        let caller = begin(&mut theatre);
+        caller.send(&mut theatre.stage.world, &said);
+        theatre.pass(SECOND);
+        let heard = caller.text();
+        assert!(heard.starts_with("ack 0\nerror "), "{heard}");
+        assert!(heard.contains(part) && caller.is_over(), "{heard}");
+    }
+    // One that ends in the middle of a page, and one that ends too early.
+    let caller = begin(&mut theatre);
+    let whole = data(0, page.len(), checksum);
+    caller.send(&mut theatre.stage.world, &whole[..whole.len() - 1]);
+    caller.half_close(&mut theatre.stage.world);
+    theatre.pass(SECOND);
+    assert!(caller.is_over() && caller.text() == "ack 0\n");
+    assert_eq!(theatre.witness.row("a"), None);
+    let caller = begin(&mut theatre);
+    caller.send(&mut theatre.stage.world, &whole);
+    theatre.pass(SECOND);
+    assert_eq!(caller.text(), "ack 0\nack 1\n");
+    assert_eq!(theatre.witness.row("a").as_deref(), Some("1"));
+}
+
+#[test]
+fn few_clients_bring_rows_at_a_time_and_who_stands_still_is_let_go() {
+    let mut theatre = Theatre::three(4);
+    let first: Vec<Caller> = (0..4).map(|_| begin(&mut theatre)).collect();
+    assert!(first.iter().all(|caller| caller.text() == "ack 0\n"));
+    let fifth = begin(&mut theatre);
+    assert!(
+        fifth.text().starts_with("error overloaded"),
+        "{}",
+        fifth.text()
+    );
+    theatre.stage.pass(61 * SECOND);
+    assert!(first.iter().all(Caller::is_over));
+    let sixth = begin(&mut theatre);
+    assert_eq!(sixth.text(), "ack 0\n");
+}
