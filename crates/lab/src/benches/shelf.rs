@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  rows in random order, in batches ──▶ apply ── how long each took, CPU, bytes written
-//!                                         ║ meanwhile another thread flushes and compacts
+//!                                         ║ meanwhile one thread flushes, and another compacts
 //!  keys drawn from all ──▶ get ── how long each took
 //! ```
 
@@ -27,7 +27,7 @@ use testbed::scratch::{Place, Scratch, go_on};
 use testbed::watch::Watch;
 
 const HELP: &str = "\
-Rows come in batches, as a replica applies frames, and another thread flushes and compacts. Beside the
+Rows come in batches, as a replica applies frames, and two other threads flush and compact. Beside the
 shelf stands fjall, on the same tree with a journal that is never synced. They take turns.
 
 Example: half a gigabyte of rows, twice each
@@ -65,15 +65,20 @@ const CACHE_BYTES: u64 = 32 << 20;
 trait Keeps: Sync {
     fn put(&self, batch: u64, rows: Vec<(Vec<u8>, Vec<u8>)>) -> Result<()>;
     fn get(&self, key: &[u8]) -> Result<Option<impl Deref<Target = [u8]>>>;
-    /// What has to be done beside; returns at once if there is nothing.
-    fn tend(&self) -> Result<()>;
+    /// What has to be done beside, each by a thread of its own; returns at once if there is nothing.
+    fn flush(&self) -> Result<()>;
+    fn compact(&self) -> Result<()>;
 }
 
-struct Ours(Tree);
+struct Ours {
+    tree: Tree,
+    /// It was flushed since it was compacted.
+    is_flushed: AtomicBool,
+}
 
 impl Keeps for Ours {
     fn put(&self, number: u64, rows: Vec<(Vec<u8>, Vec<u8>)>) -> Result<()> {
-        while self.0.figures().unflushed_bytes > UNFLUSHED_BYTES_MAX {
+        while self.tree.figures().unflushed_bytes > UNFLUSHED_BYTES_MAX {
             thread::sleep(Duration::from_millis(1));
         }
         let mut batch = Batch::default();
@@ -85,17 +90,24 @@ impl Keeps for Ours {
             frame: number + 1,
             ..Applied::default()
         };
-        Ok(self.0.apply(&batch, applied)?)
+        Ok(self.tree.apply(&batch, applied)?)
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<impl Deref<Target = [u8]>>> {
-        Ok(self.0.get(key)?)
+        Ok(self.tree.get(key)?)
     }
 
-    fn tend(&self) -> Result<()> {
-        if self.0.figures().unflushed_bytes > MEMTABLE_BYTES {
-            self.0.flush()?;
-            self.0.compact()?;
+    fn flush(&self) -> Result<()> {
+        if self.tree.figures().unflushed_bytes > MEMTABLE_BYTES {
+            self.tree.flush()?;
+            self.is_flushed.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
+        if self.is_flushed.swap(false, Ordering::Relaxed) {
+            self.tree.compact()?;
         }
         Ok(())
     }
@@ -117,7 +129,11 @@ impl Keeps for Theirs {
         Ok(self.1.get(key)?)
     }
 
-    fn tend(&self) -> Result<()> {
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn compact(&self) -> Result<()> {
         Ok(())
     }
 }
@@ -131,7 +147,10 @@ fn ours(directory: &Path) -> Result<Ours> {
         cache_bytes: CACHE_BYTES,
         ..Settings::default()
     };
-    Ok(Ours(Tree::open(directory, identity, settings)?))
+    Ok(Ours {
+        tree: Tree::open(directory, identity, settings)?,
+        is_flushed: AtomicBool::new(false),
+    })
 }
 
 fn theirs(directory: &Path) -> Result<Theirs> {
@@ -275,20 +294,24 @@ impl Arguments {
         let began = Instant::now();
         let is_over = AtomicBool::new(false);
         let mut batches = histogram();
-        thread::scope(|scope| -> Result<()> {
-            let tending = scope.spawn(|| -> Result<()> {
-                while !is_over.load(Ordering::Relaxed) {
-                    keeps.tend()?;
-                    thread::sleep(Duration::from_millis(1));
-                }
-                Ok(())
-            });
+        let tend = |what: &dyn Fn() -> Result<()>| -> Result<()> {
+            while !is_over.load(Ordering::Relaxed) {
+                what()?;
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(())
+        };
+        let length = thread::scope(|scope| -> Result<Duration> {
+            let flushing = scope.spawn(|| tend(&|| keeps.flush()));
+            let compacting = scope.spawn(|| tend(&|| keeps.compact()));
             let applied = self.apply(keeps, bar, &mut batches);
+            let length = began.elapsed();
             is_over.store(true, Ordering::Relaxed);
-            tending.join().expect("what tends does not panic")?;
-            applied
+            for tending in [flushing, compacting] {
+                tending.join().expect("what tends does not panic")?;
+            }
+            applied.map(|()| length)
         })?;
-        let length = began.elapsed();
         let (written_then, cpu_then) = spent()?;
         let mut gets = histogram();
         let mut drawn = 1u64;
