@@ -1,0 +1,163 @@
+//! The same drawn commands here and at a Redis, and every reply compared.
+//!
+//! ```text
+//! redis-server --port 17999 --cluster-enabled yes --save ""       and then: redis-cli -p 17999 cluster addslotsrange 0 16383
+//! cargo run -p kv --example beside_redis -- 127.0.0.1:17999 [COMMANDS] [SEED] [3]
+//! ```
+//!
+//! It empties that Redis. With a 3 at the end it speaks RESP 3. What has no order in Redis, or depends on the clock, is put into one before it is
+//! compared.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use resp::{Decoder, Protocol, Value, encode};
+
+#[path = "../tests/all/drawn.rs"]
+mod drawn;
+#[path = "../tests/all/memory.rs"]
+mod memory;
+
+use drawn::Dice;
+use memory::Memory;
+
+struct Redis {
+    stream: TcpStream,
+    received: Vec<u8>,
+    decoder: Decoder,
+}
+
+impl Redis {
+    fn ask(&mut self, words: &[&[u8]]) -> std::io::Result<Value> {
+        let mut bytes = Vec::new();
+        let words = words.iter().map(|word| word.to_vec());
+        encode(&Value::bulks(words), Protocol::Resp2, &mut bytes);
+        self.stream.write_all(&bytes)?;
+        let mut piece = [0; 65536];
+        loop {
+            match self.decoder.next(&self.received) {
+                Ok(Some((value, length))) => {
+                    self.received.drain(..length);
+                    return Ok(value);
+                }
+                Ok(None) => {}
+                Err(wrong) => return Err(std::io::Error::other(wrong)),
+            }
+            let count = self.stream.read(&mut piece)?;
+            if count == 0 {
+                return Err(std::io::Error::other("the connection is over"));
+            }
+            self.received.extend_from_slice(&piece[..count]);
+        }
+    }
+}
+
+fn main() -> std::io::Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let argument = |at: usize, otherwise: u64| {
+        let word = arguments.get(at).and_then(|word| word.parse().ok());
+        word.unwrap_or(otherwise)
+    };
+    let address = arguments.first().map_or("127.0.0.1:17999", String::as_str);
+    let (commands, seed) = (argument(1, 100_000), argument(2, 1));
+    let is_new = argument(3, 2) == 3;
+    let mut redis = Redis {
+        stream: TcpStream::connect(address)?,
+        received: Vec::new(),
+        decoder: Decoder::new(1 << 30),
+    };
+    redis.stream.set_nodelay(true)?;
+    redis.ask(&[b"FLUSHALL"])?;
+    let mut memory = Memory::new(seed);
+    if seed.is_multiple_of(2) {
+        memory = memory.with_small_bounds();
+    }
+    if is_new {
+        redis.ask(&[b"HELLO", b"3"])?;
+        memory.protocol = Protocol::Resp3;
+    }
+    let mut dice = Dice(seed);
+    let mut differences = 0;
+    for number in 0..commands {
+        let words = drawn::command(&mut dice);
+        if std::env::var_os("V").is_some() {
+            eprintln!("{words:?}");
+        }
+        memory.time_ms = now_ms();
+        let bytes: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+        let ours = memory.run(&bytes).reply;
+        let theirs = redis.ask(&bytes)?;
+        let protocol = memory.protocol;
+        let (shown, wanted) = (
+            comparable(&words, &ours, protocol),
+            comparable(&words, &theirs, protocol),
+        );
+        if shown != wanted {
+            differences += 1;
+            println!("{number}: {words:?}\n   ours {shown}\n   Redis {wanted}");
+            if differences >= 10 {
+                break;
+            }
+        }
+        // A member that was drawn is another one there: both begin anew.
+        if number % 5_000 == 4_999 {
+            redis.ask(&[b"FLUSHALL"])?;
+            memory.run(&[b"FLUSHALL"]);
+        }
+    }
+    println!("{commands} commands, {differences} differences");
+    Ok(())
+}
+
+fn now_ms() -> u64 {
+    // A program that compares may look at the clock that Redis looks at.
+    #[allow(clippy::disallowed_methods)]
+    let now = std::time::SystemTime::now();
+    let since = now.duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+/// A reply without what may differ.
+fn comparable(words: &[String], value: &Value, protocol: Protocol) -> String {
+    let mut bytes = Vec::new();
+    encode(value, protocol, &mut bytes);
+    let name = words.first().map_or("", String::as_str);
+    let is_unordered = matches!(
+        name,
+        "KEYS"
+            | "SMEMBERS"
+            | "SINTER"
+            | "SUNION"
+            | "SDIFF"
+            | "HKEYS"
+            | "HVALS"
+            | "SPOP"
+            | "SRANDMEMBER"
+            | "SSCAN"
+            | "ZSCAN"
+            | "HSCAN"
+            | "HGETALL"
+            | "HRANDFIELD"
+            | "ZRANDMEMBER"
+    ) || name == "SORT" && words.iter().any(|word| word == "nosort");
+    let text = String::from_utf8_lossy(&bytes);
+    // A score that is the other zero stays what it is in Redis' large sorted sets only.
+    let text = text
+        .replace("$2\r\n-0\r\n", "$1\r\n0\r\n")
+        .replace(",-0\r\n", ",0\r\n");
+    let is_time = matches!(name, "TTL");
+    if is_time {
+        return "a time".to_owned();
+    }
+    if !is_unordered {
+        return text;
+    }
+    let mut lines: Vec<&str> = text.split("\r\n").collect();
+    // ZSCAN writes large scores as they happen to be kept.
+    if name == "ZSCAN" {
+        let is_large = |line: &&str| line.parse().is_ok_and(|score: f64| score.abs() >= 1e17);
+        lines.retain(|line| !line.starts_with('$') && !is_large(line));
+    }
+    lines.sort_unstable();
+    lines.join("\n")
+}

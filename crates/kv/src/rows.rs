@@ -1,0 +1,170 @@
+//! The rows that commands read and write, as whoever keeps them lends them.
+
+mod db;
+pub(crate) mod due;
+mod header;
+mod items;
+mod keys;
+mod members;
+mod meta;
+mod packed;
+mod sorted;
+mod text;
+
+pub(crate) use db::{Db, Effects};
+pub(crate) use header::Header;
+pub(crate) use items::{End, Items};
+pub(crate) use keys::{hash48, keys_prefix, keys_range, name_of};
+pub(crate) use members::{Member, Members, drawn_hash, whole_hashes};
+pub(crate) use meta::{Before, Big, Kind, Meta, Place};
+pub(crate) use sorted::{Between, Entry, NameEnd, ScoreEnd, Sorted, Way};
+pub(crate) use text::Text;
+
+/// A row: its key and its value.
+pub type Row = (Vec<u8>, Vec<u8>);
+
+/// Rows in the order of their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    pub rows: Vec<Row>,
+    /// No row stands behind them, within what was asked for.
+    pub is_last: bool,
+}
+
+/// The rows of a group, as one command sees them: what was written before it, and what it wrote itself.
+///
+/// A method ends with a `Stop` when a row is not in memory, or when the command may not go on. A command hands it on, and is executed
+/// anew once the rows are there. It may ask for more rows after a `Stop`, so that all of them are fetched at once.
+///
+/// ‡ A command that is executed anew draws the same numbers from `random`, in the same order: else a command that looks at
+/// a drawn place would find it missing for ever.
+///
+/// ‡ Below a prefix that was forgotten nothing is written or read any more.
+pub trait Rows {
+    type Stop;
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Self::Stop>;
+
+    /// The rows from one key on and before another: at most so many, and at least one if there is one.
+    fn range(&mut self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Page, Self::Stop>;
+
+    /// The last rows from one key on and before another, the last one first.
+    ///
+    /// This reads all of the range. Who can read backwards should.
+    fn range_back(&mut self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Page, Self::Stop> {
+        let (mut from, mut all) = (from.to_vec(), Vec::new());
+        loop {
+            let page = self.range(&from, to, PAGE_ROWS)?;
+            if let Some((last, _)) = page.rows.last() {
+                from = [last.as_slice(), &[0]].concat();
+            }
+            all.extend(page.rows);
+            if page.is_last {
+                break;
+            }
+        }
+        let is_last = all.len() <= rows_max;
+        all.reverse();
+        all.truncate(rows_max);
+        Ok(Page { rows: all, is_last })
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Self::Stop>;
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), Self::Stop>;
+
+    /// Takes all rows away whose keys begin so.
+    fn forget(&mut self, prefix: &[u8]) -> Result<(), Self::Stop>;
+
+    /// The log's time: milliseconds since the beginning of 1970. It never goes back.
+    fn time_ms(&self) -> u64;
+
+    /// A number that nobody chose, another one at each call.
+    fn random(&mut self) -> u64;
+}
+
+/// The rows that one page of a long range is to have.
+pub(crate) const PAGE_ROWS: usize = 1024;
+
+/// The rows ended the command; why, is kept where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stopped;
+
+/// [`Rows`] without the type of its end, so that commands need not be compiled for each.
+pub(crate) trait View {
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stopped>;
+    fn range(&mut self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Page, Stopped>;
+    fn range_back(&mut self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Page, Stopped>;
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stopped>;
+    fn delete(&mut self, key: &[u8]) -> Result<(), Stopped>;
+    fn forget(&mut self, prefix: &[u8]) -> Result<(), Stopped>;
+    fn time_ms(&self) -> u64;
+    fn random(&mut self) -> u64;
+}
+
+/// Rows, the first reason for which they ended the command, and whether it wrote.
+pub(crate) struct Kept<'a, R: Rows> {
+    rows: &'a mut R,
+    pub stop: Option<R::Stop>,
+    pub wrote: bool,
+}
+
+impl<'a, R: Rows> Kept<'a, R> {
+    pub fn new(rows: &'a mut R) -> Kept<'a, R> {
+        Kept {
+            rows,
+            stop: None,
+            wrote: false,
+        }
+    }
+
+    fn keep<T>(&mut self, result: Result<T, R::Stop>) -> Result<T, Stopped> {
+        result.map_err(|stop| {
+            self.stop.get_or_insert(stop);
+            Stopped
+        })
+    }
+}
+
+impl<R: Rows> View for Kept<'_, R> {
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stopped> {
+        let result = self.rows.get(key);
+        self.keep(result)
+    }
+
+    fn range(&mut self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Page, Stopped> {
+        let result = self.rows.range(from, to, rows_max);
+        self.keep(result)
+    }
+
+    fn range_back(&mut self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Page, Stopped> {
+        let result = self.rows.range_back(from, to, rows_max);
+        self.keep(result)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stopped> {
+        self.wrote = true;
+        let result = self.rows.put(key, value);
+        self.keep(result)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<(), Stopped> {
+        self.wrote = true;
+        let result = self.rows.delete(key);
+        self.keep(result)
+    }
+
+    fn forget(&mut self, prefix: &[u8]) -> Result<(), Stopped> {
+        self.wrote = true;
+        let result = self.rows.forget(prefix);
+        self.keep(result)
+    }
+
+    fn time_ms(&self) -> u64 {
+        self.rows.time_ms()
+    }
+
+    fn random(&mut self) -> u64 {
+        self.rows.random()
+    }
+}

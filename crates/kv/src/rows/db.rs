@@ -1,0 +1,242 @@
+//! Keys: what there is of one, and what becomes of it. It keeps the slot's count, the deadlines and the ids right.
+
+use crate::context::Context;
+use crate::fail::{Fail, fail, words};
+use crate::rows::keys;
+use crate::rows::{Before, Big, Header, Kind, Meta, PAGE_ROWS, Page, Place, Row, Stopped, View};
+use crate::slot::Life;
+
+/// What a command did beside its reply.
+#[derive(Debug, Default)]
+pub(crate) struct Effects {
+    pub changed: Vec<Vec<u8>>,
+    pub saw_expired: bool,
+    pub flushed: Vec<Life>,
+}
+
+/// The keys of a slot, as one command sees and changes them.
+pub(crate) struct Db<'a> {
+    pub view: &'a mut dyn View,
+    pub context: &'a Context<'a>,
+    pub life: Option<Life>,
+    pub effects: Effects,
+}
+
+impl<'a> Db<'a> {
+    pub fn new(view: &'a mut dyn View, context: &'a Context<'a>, life: Option<Life>) -> Db<'a> {
+        Db {
+            view,
+            context,
+            life,
+            effects: Effects::default(),
+        }
+    }
+
+    /// The life of the command's slot.
+    pub fn life(&self) -> Result<Life, Fail> {
+        self.life.ok_or(Fail::from("ERR the command names no key"))
+    }
+
+    pub fn now(&self) -> u64 {
+        self.view.time_ms()
+    }
+
+    /// The key, if it is there and not expired.
+    pub fn peek(&mut self, key: &[u8]) -> Result<Option<Meta>, Fail> {
+        let meta = self.row_of(key)?;
+        Ok(meta.filter(|meta| !self.is_expired(meta)))
+    }
+
+    /// The key, if it is there; an expired one is taken away. For commands that write.
+    pub fn open(&mut self, key: &[u8]) -> Result<Option<Meta>, Fail> {
+        let Some(meta) = self.row_of(key)? else {
+            return Ok(None);
+        };
+        if self.is_expired(&meta) {
+            self.remove(key, &meta)?;
+            return Ok(None);
+        }
+        Ok(Some(meta))
+    }
+
+    /// Like [`Db::peek`], of a key that has to be of this kind.
+    pub fn peek_kind(&mut self, key: &[u8], kind: Kind) -> Result<Option<Meta>, Fail> {
+        of_kind(self.peek(key)?, kind)
+    }
+
+    pub fn open_kind(&mut self, key: &[u8], kind: Kind) -> Result<Option<Meta>, Fail> {
+        of_kind(self.open(key)?, kind)
+    }
+
+    fn row_of(&mut self, key: &[u8]) -> Result<Option<Meta>, Fail> {
+        let row = self.view.get(&keys::meta(&self.life()?, key))?;
+        row.map(|row| Meta::decode(&row)).transpose()
+    }
+
+    pub fn is_expired(&mut self, meta: &Meta) -> bool {
+        let is = meta.deadline.is_some_and(|deadline| self.now() >= deadline);
+        self.effects.saw_expired |= is;
+        is
+    }
+
+    /// Asks for all of these keys at once, so that they are fetched together.
+    pub fn ask(&mut self, keys: &[&[u8]]) -> Result<(), Fail> {
+        let life = self.life()?;
+        let rows = keys.iter().map(|key| keys::meta(&life, key));
+        self.ask_rows(rows)
+    }
+
+    pub fn ask_rows(&mut self, rows: impl Iterator<Item = Vec<u8>>) -> Result<(), Fail> {
+        let mut asked = Ok(());
+        for row in rows {
+            asked = asked.and(self.view.get(&row).map(|_| ()));
+        }
+        Ok(asked?)
+    }
+
+    /// Writes the row of a key.
+    pub fn save(&mut self, key: &[u8], before: Before, meta: &Meta) -> Result<(), Fail> {
+        let life = self.life()?;
+        if !before.exists {
+            if key.len() > self.context.bounds.key_bytes_max {
+                return fail("ERR the key is too long");
+            }
+            self.count_key(1)?;
+        }
+        if before.deadline != meta.deadline {
+            if let Some(deadline) = before.deadline {
+                self.view.delete(&keys::deadline(&life, deadline, key))?;
+            }
+            if let Some(deadline) = meta.deadline {
+                self.view.put(&keys::deadline(&life, deadline, key), &[])?;
+            }
+        }
+        self.view.put(&keys::meta(&life, key), &meta.encode())?;
+        self.changed(key);
+        Ok(())
+    }
+
+    /// Takes a key away, in constant time.
+    pub fn remove(&mut self, key: &[u8], meta: &Meta) -> Result<(), Fail> {
+        self.forget_rows(meta)?;
+        self.remove_row(key, meta.deadline)
+    }
+
+    /// Takes the row of a key away, and leaves those of its value.
+    pub fn remove_row(&mut self, key: &[u8], deadline: Option<u64>) -> Result<(), Fail> {
+        let life = self.life()?;
+        if let Some(deadline) = deadline {
+            self.view.delete(&keys::deadline(&life, deadline, key))?;
+        }
+        self.view.delete(&keys::meta(&life, key))?;
+        self.count_key(-1)?;
+        self.changed(key);
+        Ok(())
+    }
+
+    /// Puts a value in the place of what the key had.
+    pub fn replace(&mut self, key: &[u8], old: Option<&Meta>, new: &Meta) -> Result<(), Fail> {
+        if let Some(old) = old {
+            self.forget_rows(old)?;
+        }
+        self.save(key, Before::of(old), new)
+    }
+
+    fn forget_rows(&mut self, meta: &Meta) -> Result<(), Fail> {
+        match meta.place {
+            Place::Rows(big) => self.forget(meta.kind, big.id),
+            Place::Inline(_) => Ok(()),
+        }
+    }
+
+    /// Forgets the rows of a value.
+    pub fn forget(&mut self, kind: Kind, id: u64) -> Result<(), Fail> {
+        let life = self.life()?;
+        match kind {
+            Kind::String => self.view.forget(&keys::chunks_prefix(&life, id))?,
+            Kind::List | Kind::Hash | Kind::Set => {
+                self.view.forget(&keys::members_prefix(&life, id))?;
+            }
+            Kind::Sorted => {
+                self.view.forget(&keys::members_prefix(&life, id))?;
+                self.view.forget(&keys::sorted_prefix(&life, id))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn changed(&mut self, key: &[u8]) {
+        if !self.effects.changed.iter().any(|changed| changed == key) {
+            self.effects.changed.push(key.to_vec());
+        }
+    }
+
+    fn count_key(&mut self, change: i64) -> Result<(), Fail> {
+        let life = self.life()?;
+        let mut header = self.header(&life)?;
+        header.keys = header.keys.saturating_add_signed(change);
+        self.put_header(&life, header)
+    }
+
+    pub fn header(&mut self, life: &Life) -> Result<Header, Fail> {
+        let row = self.view.get(&keys::header(life))?;
+        Header::decode(row.as_deref())
+    }
+
+    pub fn put_header(&mut self, life: &Life, header: Header) -> Result<(), Fail> {
+        Ok(self.view.put(&keys::header(life), &header.encode())?)
+    }
+
+    /// Asks for the headers of slots at once, then reads them.
+    pub fn headers(&mut self, lives: &[Life]) -> Result<Vec<Header>, Fail> {
+        self.ask_rows(lives.iter().map(keys::header))?;
+        lives.iter().map(|life| self.header(life)).collect()
+    }
+
+    /// An id that this slot never had.
+    pub fn new_id(&mut self) -> Result<u64, Fail> {
+        let life = self.life()?;
+        let mut header = self.header(&life)?;
+        let id = header.next_id;
+        header.next_id += 1;
+        self.put_header(&life, header)?;
+        Ok(id)
+    }
+
+    /// A place for a value in rows of its own.
+    pub fn new_big(&mut self, first: u64) -> Result<Big, Fail> {
+        let id = self.new_id()?;
+        let count = 0;
+        Ok(Big { id, count, first })
+    }
+
+    /// All rows of a range, page by page.
+    pub fn all(&mut self, from: Vec<u8>, to: &[u8]) -> Result<Vec<Row>, Stopped> {
+        let (mut from, mut all) = (from, Vec::new());
+        loop {
+            let Page { rows, is_last } = self.view.range(&from, to, PAGE_ROWS)?;
+            if let Some((last, _)) = rows.last() {
+                from = [last.as_slice(), &[0]].concat();
+            }
+            let is_last = is_last || rows.is_empty();
+            all.extend(rows);
+            if is_last {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// A drawn number below this one.
+    pub fn draw(&mut self, below: usize) -> usize {
+        let below = below.max(1) as u128;
+        // Multiplied, not divided: all results are equally likely but for one part in 2^64.
+        ((u128::from(self.view.random()) * below) >> 64) as usize
+    }
+}
+
+fn of_kind(meta: Option<Meta>, kind: Kind) -> Result<Option<Meta>, Fail> {
+    match meta {
+        Some(meta) if meta.kind != kind => fail(words::WRONG_TYPE),
+        meta => Ok(meta),
+    }
+}

@@ -1,0 +1,26 @@
+//! Deadlines that have passed.
+
+use crate::fail::Fail;
+use crate::rows::{Db, keys};
+
+/// Takes away keys whose deadline has passed, at most so many. A row of a deadline without its key, or of one that was moved, goes alone.
+pub(crate) fn take(db: &mut Db, count: usize) -> Result<Vec<Vec<u8>>, Fail> {
+    let life = db.life()?;
+    let (from, to) = keys::deadlines_until(&life, db.now());
+    let rows = db.view.range(&from, &to, count)?.rows;
+    let due: Vec<_> = rows
+        .iter()
+        .filter_map(|(row, _)| keys::deadline_of(row))
+        .collect();
+    let names: Vec<&[u8]> = due.iter().map(|(_, key)| *key).collect();
+    db.ask(&names)?;
+    let mut taken = Vec::new();
+    for (deadline, key) in due {
+        db.view.delete(&keys::deadline(&life, deadline, key))?;
+        // An expired key goes when it is opened.
+        if db.open(key)?.is_none() {
+            taken.push(key.to_vec());
+        }
+    }
+    Ok(taken)
+}

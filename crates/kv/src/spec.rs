@@ -1,0 +1,177 @@
+//! What a command is: its name, how many words it has, where its keys are.
+
+use resp::{Value, integer_of};
+
+use crate::args::{Args, is};
+use crate::fail::Fail;
+use crate::rows::Db;
+use crate::table::COMMANDS;
+
+pub(crate) type Run = fn(&mut Db<'_>, &Args<'_>) -> Result<Value, Fail>;
+
+/// A command, as COMMAND and COMMAND DOCS tell of it.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandSpec {
+    pub name: &'static str,
+    /// How many words it has, its name included; if it is negative, at least as many.
+    pub arity: i32,
+    pub flags: &'static [&'static str],
+    /// The place of its first key, or 0.
+    pub first_key: i32,
+    /// … of the last one; if it is negative, counted from the end.
+    pub last_key: i32,
+    pub step: i32,
+    pub categories: &'static [&'static str],
+    pub group: &'static str,
+    pub since: &'static str,
+    pub complexity: &'static str,
+    pub summary: &'static str,
+    /// It is executed on rows: the others are the connection's.
+    pub(crate) run: Option<Run>,
+}
+
+impl CommandSpec {
+    pub fn has(&self, flag: &str) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    /// It may write.
+    pub fn writes(&self) -> bool {
+        self.has("write")
+    }
+
+    /// It is executed on rows, by [`crate::execute`].
+    pub fn is_on_rows(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// Whether it may have so many words, its name included.
+    pub fn takes(&self, words: usize) -> bool {
+        let needed = usize::try_from(self.arity.unsigned_abs()).unwrap_or(usize::MAX);
+        match self.arity {
+            0.. => words == needed,
+            _ => words >= needed,
+        }
+    }
+}
+
+/// The command of this name, however it is written.
+///
+/// ```
+/// let spec = kv::lookup(b"geT").expect("a command");
+/// assert_eq!((spec.name, spec.arity, spec.first_key), ("get", 2, 1));
+/// ```
+pub fn lookup(name: &[u8]) -> Option<&'static CommandSpec> {
+    // No name is longer.
+    let mut lower = [0; 24];
+    let lower = lower.get_mut(..name.len())?;
+    lower.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    let lower: &[u8] = lower;
+    let found = COMMANDS.binary_search_by(|spec| spec.name.as_bytes().cmp(lower));
+    COMMANDS.get(found.ok()?)
+}
+
+/// All commands, by name.
+pub fn commands() -> &'static [CommandSpec] {
+    COMMANDS
+}
+
+/// Why nobody can say which words are keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoKeys {
+    /// The command has none.
+    None,
+    /// Its words are wrong.
+    Invalid,
+}
+
+/// What COMMAND GETKEYS answers.
+impl std::fmt::Display for NoKeys {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            NoKeys::None => "ERR The command has no key arguments",
+            NoKeys::Invalid => "ERR Invalid arguments specified for command",
+        })
+    }
+}
+
+/// The words of a command that are keys; its name is the first word.
+pub fn keys_of<'a>(spec: &CommandSpec, words: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, NoKeys> {
+    match spec.name {
+        "sort" => return sorts_keys(words),
+        "zunion" | "zinter" | "zdiff" | "zintercard" | "sintercard" | "lmpop" | "zmpop" => {
+            return counted_keys(words, 1);
+        }
+        "zunionstore" | "zinterstore" | "zdiffstore" => {
+            let mut keys = counted_keys(words, 2)?;
+            keys.insert(0, words.get(1).ok_or(NoKeys::Invalid)?);
+            return Ok(keys);
+        }
+        "object" => return words.get(2).map(|key| vec![*key]).ok_or(NoKeys::None),
+        "once" => return once_keys(words),
+        _ => {}
+    }
+    if spec.first_key == 0 {
+        return Err(NoKeys::None);
+    }
+    let count = i32::try_from(words.len()).map_err(|_| NoKeys::Invalid)?;
+    let last = match spec.last_key {
+        0.. => spec.last_key,
+        behind => count + behind,
+    };
+    let mut keys = Vec::new();
+    let mut at = spec.first_key;
+    while at <= last {
+        let key = usize::try_from(at).ok().and_then(|at| words.get(at));
+        keys.push(*key.ok_or(NoKeys::Invalid)?);
+        at += spec.step;
+    }
+    Ok(keys)
+}
+
+/// The keys behind their number, which stands at this place.
+fn counted_keys<'a>(words: &[&'a [u8]], at: usize) -> Result<Vec<&'a [u8]>, NoKeys> {
+    let count = words.get(at).and_then(|word| integer_of(word));
+    let count = count.and_then(|count| usize::try_from(count).ok());
+    let count = count.filter(|count| *count > 0).ok_or(NoKeys::Invalid)?;
+    let end = (at + 1).checked_add(count).ok_or(NoKeys::Invalid)?;
+    Ok(words.get(at + 1..end).ok_or(NoKeys::Invalid)?.to_vec())
+}
+
+/// SORT's key, and the last one behind STORE.
+fn sorts_keys<'a>(words: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, NoKeys> {
+    let mut keys = vec![*words.get(1).ok_or(NoKeys::Invalid)?];
+    let mut at = 2;
+    let mut stored = None;
+    while let Some(word) = words.get(at) {
+        at += match () {
+            () if is(word, "limit") => 3,
+            () if is(word, "get") || is(word, "by") => 2,
+            () if is(word, "store") => {
+                stored = words.get(at + 1);
+                2
+            }
+            () => 1,
+        };
+    }
+    keys.extend(stored);
+    Ok(keys)
+}
+
+/// ONCE key session sequence command …: the key, and those of the command.
+fn once_keys<'a>(words: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, NoKeys> {
+    let mut keys = vec![*words.get(1).ok_or(NoKeys::Invalid)?];
+    let inner = words.get(4..).ok_or(NoKeys::Invalid)?;
+    let spec = inner.first().and_then(|name| lookup(name));
+    // A ONCE within a ONCE is nothing.
+    let spec = spec
+        .filter(|spec| spec.name != "once")
+        .ok_or(NoKeys::Invalid)?;
+    match keys_of(spec, inner) {
+        Ok(more) => keys.extend(more),
+        Err(NoKeys::None) => {}
+        Err(NoKeys::Invalid) => return Err(NoKeys::Invalid),
+    }
+    Ok(keys)
+}
