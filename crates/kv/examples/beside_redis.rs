@@ -17,9 +17,12 @@ use resp::{Decoder, Protocol, Value, encode};
 mod drawn;
 #[path = "../tests/all/memory.rs"]
 mod memory;
+#[path = "../tests/all/shown.rs"]
+mod shown;
 
 use drawn::Dice;
 use memory::Memory;
+use shown::comparable;
 
 struct Redis {
     stream: TcpStream,
@@ -80,9 +83,6 @@ fn main() -> std::io::Result<()> {
     let mut differences = 0;
     for number in 0..commands {
         let words = drawn::command(&mut dice);
-        if std::env::var_os("V").is_some() {
-            eprintln!("{words:?}");
-        }
         memory.time_ms = now_ms();
         let bytes: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
         let ours = memory.run(&bytes).reply;
@@ -115,49 +115,4 @@ fn now_ms() -> u64 {
     let now = std::time::SystemTime::now();
     let since = now.duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as u64)
-}
-
-/// A reply without what may differ.
-fn comparable(words: &[String], value: &Value, protocol: Protocol) -> String {
-    let mut bytes = Vec::new();
-    encode(value, protocol, &mut bytes);
-    let name = words.first().map_or("", String::as_str);
-    let is_unordered = matches!(
-        name,
-        "KEYS"
-            | "SMEMBERS"
-            | "SINTER"
-            | "SUNION"
-            | "SDIFF"
-            | "HKEYS"
-            | "HVALS"
-            | "SPOP"
-            | "SRANDMEMBER"
-            | "SSCAN"
-            | "ZSCAN"
-            | "HSCAN"
-            | "HGETALL"
-            | "HRANDFIELD"
-            | "ZRANDMEMBER"
-    ) || name == "SORT" && words.iter().any(|word| word == "nosort");
-    let text = String::from_utf8_lossy(&bytes);
-    // A score that is the other zero stays what it is in Redis' large sorted sets only.
-    let text = text
-        .replace("$2\r\n-0\r\n", "$1\r\n0\r\n")
-        .replace(",-0\r\n", ",0\r\n");
-    let is_time = matches!(name, "TTL");
-    if is_time {
-        return "a time".to_owned();
-    }
-    if !is_unordered {
-        return text;
-    }
-    let mut lines: Vec<&str> = text.split("\r\n").collect();
-    // ZSCAN writes large scores as they happen to be kept.
-    if name == "ZSCAN" {
-        let is_large = |line: &&str| line.parse().is_ok_and(|score: f64| score.abs() >= 1e17);
-        lines.retain(|line| !line.starts_with('$') && !is_large(line));
-    }
-    lines.sort_unstable();
-    lines.join("\n")
 }

@@ -73,7 +73,10 @@ impl Memory {
                 Ok(executed) => {
                     let wrote = !own.is_empty() || !forgotten.is_empty();
                     assert_eq!(executed.wrote, wrote);
-                    self.apply(own, forgotten, &executed);
+                    self.write(own, forgotten);
+                    for life in &executed.flushed {
+                        self.lives[usize::from(life.slot)] = *life;
+                    }
                     return executed;
                 }
                 Err(Away) => self.again += 1,
@@ -81,16 +84,45 @@ impl Memory {
         }
     }
 
+    /// Works off what is due in a slot; returns the keys.
+    #[allow(dead_code, reason = "the comparison with Redis has no use for it")]
+    pub fn take_expired(&mut self, life: Life) -> Vec<Vec<u8>> {
+        self.on_slot(|view| kv::take_expired(view, life, 1000))
+    }
+
+    /// What is done with a slot as a whole, until all its rows are here.
+    pub fn on_slot<T>(&mut self, act: impl Fn(&mut View) -> Result<T, kv::Halt<Away>>) -> T {
+        let mut here = BTreeSet::new();
+        loop {
+            let mut view = View {
+                memory: self,
+                own: BTreeMap::new(),
+                forgotten: Vec::new(),
+                here: &mut here,
+                random: self.seed,
+            };
+            match act(&mut view) {
+                Ok(done) => {
+                    let own = view.own;
+                    self.write(own, Vec::new());
+                    return done;
+                }
+                Err(kv::Halt::Stop(Away)) => self.again += 1,
+                Err(kv::Halt::Unknown(words)) => panic!("{words}"),
+            }
+        }
+    }
+
+    #[allow(dead_code, reason = "the comparison with Redis has no use for it")]
     pub fn reply(&mut self, line: &str) -> Value {
         let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
         self.run(&words).reply
     }
 
-    fn apply(
+    fn write(
         &mut self,
         own: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
         forgotten: Vec<Vec<u8>>,
-        executed: &Executed,
     ) {
         for prefix in forgotten {
             self.rows.retain(|key, _| !key.starts_with(&prefix));
@@ -101,10 +133,6 @@ impl Memory {
                 Some(value) => self.rows.insert(key, value),
                 None => self.rows.remove(&key),
             };
-        }
-        for life in &executed.flushed {
-            let slot = usize::from(life.slot);
-            self.lives[slot] = *life;
         }
     }
 
@@ -117,7 +145,7 @@ impl Memory {
 }
 
 /// Rows, as one command sees them.
-struct View<'a> {
+pub struct View<'a> {
     memory: &'a Memory,
     own: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     forgotten: Vec<Vec<u8>>,

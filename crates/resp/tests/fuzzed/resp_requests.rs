@@ -19,7 +19,7 @@ pub fn check(bytes: &[u8]) {
     let whole = read(bytes, bytes.len().max(1));
     assert_eq!(whole, read(bytes, step), "cut into pieces of {step}");
     assert_eq!(whole, read(bytes, 1), "byte by byte");
-    let again: Vec<u8> = whole.0.iter().flat_map(|words| written(words)).collect();
+    let again: Vec<u8> = whole.0.iter().flat_map(written).collect();
     let limits_of_lines = |words: &Words| words.len() <= LIMITS.arguments_max;
     if whole.0.iter().all(limits_of_lines) {
         assert_eq!(read(&again, step).0, whole.0);

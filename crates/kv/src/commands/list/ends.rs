@@ -144,15 +144,16 @@ pub(in crate::commands) fn numbered_positive<'a>(
 
 /// COUNT count, at the end of LMPOP and ZMPOP.
 pub(in crate::commands) fn popped_count(rest: &mut crate::args::Rest) -> Result<usize, Fail> {
-    if rest.left() == 0 {
-        return Ok(1);
-    }
-    if !rest.takes("count") || rest.left() != 1 {
-        return fail(words::SYNTAX);
-    }
     let few = "ERR count should be greater than 0";
-    match count(rest.need()?, few)? {
-        0 => fail(few),
-        wanted => Ok(wanted),
+    let mut wanted = None;
+    while rest.left() > 0 {
+        if wanted.is_some() || rest.left() < 2 || !rest.takes("count") {
+            return fail(words::SYNTAX);
+        }
+        match count(rest.need()?, few)? {
+            0 => return fail(few),
+            count => wanted = Some(count),
+        }
     }
+    Ok(wanted.unwrap_or(1))
 }
