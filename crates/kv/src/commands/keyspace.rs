@@ -14,4 +14,5 @@ pub(crate) use deadlines::{
 pub(crate) use forget::{del, flush};
 pub(crate) use look::{exists, type_of};
 pub(crate) use object::object;
+pub(super) use walk::with_keys;
 pub(crate) use walk::{dbsize, keys, randomkey};

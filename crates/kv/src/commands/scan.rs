@@ -11,6 +11,7 @@ use resp::{Value, integer_of};
 
 use crate::args::{Args, Rest, keyword};
 use crate::commands::Done;
+use crate::commands::keyspace::with_keys;
 use crate::fail::{Fail, fail, words};
 use crate::glob::fits;
 use crate::rows::{
@@ -18,8 +19,9 @@ use crate::rows::{
 };
 use crate::slot::{Life, slot_of};
 
-/// The slots that one step of SCAN looks at.
-const SLOTS_MAX: usize = 1024;
+/// The slots that one step of SCAN looks at, and how many it asks for at once.
+const SLOTS_MAX: usize = 2048;
+const SLOTS_ASKED: usize = 256;
 
 /// The most rows that a step returns, whatever COUNT says.
 const COUNT_MAX: usize = 100_000;
@@ -84,26 +86,24 @@ pub(crate) fn scan(db: &mut Db, args: &Args) -> Done {
     let first = lives.partition_point(|life| u64::from(life.slot) < slot);
     let last = lives.len().min(first.saturating_add(SLOTS_MAX));
     let looked = lives.get(first..last).unwrap_or_default();
-    let headers = db.headers(looked)?;
     let mut found = Vec::new();
     let mut left = options.count;
-    for (life, header) in looked.iter().zip(headers) {
-        if header.keys == 0 {
-            continue;
-        }
-        if left == 0 {
-            return reply(cursor_at(life.slot, 0), found);
-        }
-        let hash = if u64::from(life.slot) == slot {
-            hash
-        } else {
-            0
-        };
-        let (rows, next) = keys_from(db, life, hash, left)?;
-        left = left.saturating_sub(rows.len());
-        show_keys(db, life, rows, &options, &mut found)?;
-        if let Some(next) = next {
-            return reply(cursor_at(life.slot, next), found);
+    for some in looked.chunks(SLOTS_ASKED) {
+        for (life, _) in with_keys(db, some)? {
+            if left == 0 {
+                return reply(cursor_at(life.slot, 0), found);
+            }
+            let hash = if u64::from(life.slot) == slot {
+                hash
+            } else {
+                0
+            };
+            let (rows, next) = keys_from(db, &life, hash, left)?;
+            left = left.saturating_sub(rows.len());
+            show_keys(db, &life, rows, &options, &mut found)?;
+            if let Some(next) = next {
+                return reply(cursor_at(life.slot, next), found);
+            }
         }
     }
     match lives.get(last) {

@@ -33,12 +33,12 @@ fn options<'a>(args: &Args<'a>, is_stored: bool) -> Result<Options<'a>, Fail> {
             b"STORE" if is_stored && rest.left() >= 1 => options.stored = Some(rest.need()?),
             b"BY" if rest.left() >= 1 => {
                 if rest.need()?.contains(&b'*') {
-                    return fail("ERR BY option of SORT denied in cluster mode.");
+                    return fail("ERR BY option of SORT denied in Cluster mode.");
                 }
                 options.is_as_is = true;
             }
             b"GET" if rest.left() >= 1 => {
-                return fail("ERR GET option of SORT denied in cluster mode.");
+                return fail("ERR GET option of SORT denied in Cluster mode.");
             }
             _ => return fail(words::SYNTAX),
         }

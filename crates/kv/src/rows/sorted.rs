@@ -430,12 +430,11 @@ fn walk(
     Ok(rows)
 }
 
+/// From this row on, and before that one.
+type Ends = (Vec<u8>, Vec<u8>);
+
 /// The range of rows that this range is, if it can hold any.
-fn rows_between(
-    db: &mut Db,
-    big: &Big,
-    between: &Between,
-) -> Result<Option<(Vec<u8>, Vec<u8>)>, Fail> {
+fn rows_between(db: &mut Db, big: &Big, between: &Between) -> Result<Option<Ends>, Fail> {
     let life = db.life()?;
     let prefix = keys::sorted_prefix(&life, big.id);
     let at = |order: u64| [prefix.as_slice(), &order.to_be_bytes()].concat();

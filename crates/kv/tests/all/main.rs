@@ -3,5 +3,9 @@
 mod again;
 mod drawn;
 mod memory;
+mod models;
 mod rows;
 mod shown;
+mod slots;
+mod stories;
+mod table;

@@ -103,8 +103,8 @@ impl Memory {
             };
             match act(&mut view) {
                 Ok(done) => {
-                    let own = view.own;
-                    self.write(own, Vec::new());
+                    let (own, forgotten) = (view.own, view.forgotten);
+                    self.write(own, forgotten);
                     return done;
                 }
                 Err(kv::Halt::Stop(Away)) => self.again += 1,
@@ -119,11 +119,7 @@ impl Memory {
         self.run(&words).reply
     }
 
-    fn write(
-        &mut self,
-        own: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
-        forgotten: Vec<Vec<u8>>,
-    ) {
+    fn write(&mut self, own: BTreeMap<Vec<u8>, Option<Vec<u8>>>, forgotten: Vec<Vec<u8>>) {
         for prefix in forgotten {
             self.rows.retain(|key, _| !key.starts_with(&prefix));
             self.forgotten.insert(prefix);

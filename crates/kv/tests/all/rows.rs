@@ -19,7 +19,9 @@ pub fn check(memory: &Memory) {
         let mut behind = prefix;
         behind[Life::BYTES - 1] += 1;
         let rows = memory.rows.range(prefix.to_vec()..behind.to_vec());
-        let rows: Rows = rows.map(|(key, value)| (&key[Life::BYTES..], value.as_slice())).collect();
+        let rows: Rows = rows
+            .map(|(key, value)| (&key[Life::BYTES..], value.as_slice()))
+            .collect();
         if !rows.is_empty() {
             check_life(&rows);
         }
@@ -27,7 +29,10 @@ pub fn check(memory: &Memory) {
     let lives = memory.lives.iter().map(Life::prefix);
     let lives: std::collections::BTreeSet<_> = lives.collect();
     let is_of_a_life = |key: &Vec<u8>| lives.contains(&key[..Life::BYTES]);
-    assert!(memory.rows.keys().all(is_of_a_life), "rows of a life that ended");
+    assert!(
+        memory.rows.keys().all(is_of_a_life),
+        "rows of a life that ended"
+    );
 }
 
 fn check_life(rows: &Rows) {
@@ -45,7 +50,11 @@ fn check_life(rows: &Rows) {
         let deadline = number(&meta[2..]);
         if deadline != u64::MAX {
             let row = [b"X", &deadline.to_be_bytes()[..], name].concat();
-            assert_eq!(left.remove(row.as_slice()), Some(&[][..]), "a deadline's row");
+            assert_eq!(
+                left.remove(row.as_slice()),
+                Some(&[][..]),
+                "a deadline's row"
+            );
         }
         if meta[10] == 1 {
             let (id, count) = (number(&meta[11..]), number(&meta[19..]));
@@ -73,14 +82,23 @@ fn check_value(left: &mut Rows, kind: u8, id: u64, count: u64, first: u64) {
     match kind {
         b's' => {
             let chunks = take(b'S');
-            assert_eq!(chunks.iter().map(|(_, chunk)| chunk.len() as u64).sum::<u64>(), count);
+            assert_eq!(
+                chunks
+                    .iter()
+                    .map(|(_, chunk)| chunk.len() as u64)
+                    .sum::<u64>(),
+                count
+            );
             let (_, whole) = chunks.split_last().expect("a chunk");
             assert!(whole.iter().all(|(_, chunk)| chunk.len() == 4096));
         }
         b'l' => {
             let items = take(b'E');
             let indexes = items.iter().map(|(index, _)| number(index));
-            assert!(indexes.eq(first..first + count), "indexes follow one another");
+            assert!(
+                indexes.eq(first..first + count),
+                "indexes follow one another"
+            );
         }
         b'h' | b'e' => {
             let members = take(b'E');
@@ -88,11 +106,17 @@ fn check_value(left: &mut Rows, kind: u8, id: u64, count: u64, first: u64) {
             assert!(kind == b'h' || members.iter().all(|(_, value)| value.is_empty()));
         }
         b'z' => {
-            let named = take(b'E').into_iter().map(|(row, score)| (row[6..].to_vec(), score));
+            let named = take(b'E')
+                .into_iter()
+                .map(|(row, score)| (row[6..].to_vec(), score));
             let mut named: Vec<_> = named.collect();
-            let sorted = take(b'Z').into_iter().map(|(row, score)| (row[8..].to_vec(), score));
+            let sorted = take(b'Z')
+                .into_iter()
+                .map(|(row, score)| (row[8..].to_vec(), score));
             let mut sorted: Vec<_> = sorted.collect();
-            let scores = sorted.iter().map(|(_, score)| f64::from_bits(number(score)));
+            let scores = sorted
+                .iter()
+                .map(|(_, score)| f64::from_bits(number(score)));
             assert!(scores.is_sorted(), "in the order of scores");
             assert_eq!(named.len() as u64, count);
             named.sort();

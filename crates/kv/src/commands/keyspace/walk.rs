@@ -16,7 +16,10 @@ pub(crate) fn dbsize(db: &mut Db, _: &Args) -> Done {
 }
 
 /// The slots with keys.
-pub(super) fn with_keys(db: &mut Db, lives: &[Life]) -> Result<Vec<(Life, Header)>, Fail> {
+pub(in crate::commands) fn with_keys(
+    db: &mut Db,
+    lives: &[Life],
+) -> Result<Vec<(Life, Header)>, Fail> {
     let headers = db.headers(lives)?;
     let pairs = lives.iter().copied().zip(headers);
     Ok(pairs.filter(|(_, header)| header.keys > 0).collect())

@@ -140,9 +140,6 @@ fn search(args: &Args) -> Result<Search, Fail> {
         match option.as_slice() {
             b"RANK" if rest.left() > 0 => {
                 search.rank = rest.need_integer()?;
-                if search.rank == i64::MIN {
-                    return fail(words::ANY_COUNT);
-                }
                 if search.rank == 0 {
                     return fail(
                         "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
@@ -173,7 +170,11 @@ pub(crate) fn lpos(db: &mut Db, args: &Args) -> Done {
         0 => length,
         max => max.min(length),
     };
-    let skipped = usize::try_from(search.rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    let skipped = match search.rank {
+        // Its opposite cannot be said: Redis takes the first match.
+        i64::MIN => 0,
+        rank => usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX),
+    };
     let wanted = match search.count {
         None => 1,
         Some(0) => usize::MAX,

@@ -1,0 +1,261 @@
+//! Slots as a whole: their keys, their ends, walks through them.
+
+use std::collections::BTreeSet;
+
+use kv::{Life, SLOTS, slot_of};
+use resp::Value;
+
+use crate::memory::Memory;
+use crate::rows;
+
+fn life_of(memory: &Memory, key: &str) -> Life {
+    memory.lives[usize::from(slot_of(key.as_bytes()))]
+}
+
+#[test]
+fn slots_are_those_of_redis_cluster() {
+    for (key, slot) in [
+        ("", 0),
+        ("foo", 12182),
+        ("bar", 5061),
+        ("{foo}bar", 12182),
+        ("foo{", 7673),
+        ("{}foo", 9500),
+        ("foo{}{bar}", 8363),
+    ] {
+        assert_eq!(slot_of(key.as_bytes()), slot, "{key}");
+    }
+    assert!((0..1000_u32).all(|number| slot_of(&number.to_be_bytes()) < SLOTS));
+}
+
+#[test]
+fn flushall_ends_the_lives_of_slots_with_keys_and_ids_go_on() {
+    let mut memory = Memory::new(1).with_small_bounds();
+    memory.reply("SADD {a}s 1 2 3 4 5 6");
+    memory.reply("SET b 1");
+    let (a, b) = (life_of(&memory, "a"), life_of(&memory, "b"));
+    let flushed = memory.run(&[b"FLUSHALL"]).flushed;
+    let lives: BTreeSet<Life> = flushed.into_iter().collect();
+    assert_eq!(lives, BTreeSet::from([a.next(), b.next()]));
+    assert_eq!(memory.reply("DBSIZE"), Value::Integer(0));
+    rows::check(&memory);
+    // The next id is not the first one again.
+    let life = life_of(&memory, "a");
+    assert_eq!(memory.on_slot(|view| kv::new_id(view, life)), 1);
+    let executed = memory.run(&[b"FLUSHDB"]);
+    assert_eq!(
+        (executed.flushed, executed.wrote),
+        (Vec::new(), false),
+        "nothing to end"
+    );
+}
+
+#[test]
+fn a_command_tells_what_it_did_beside_its_reply() {
+    let mut memory = Memory::new(1);
+    let executed = memory.run(&[b"MSET", b"{t}a", b"1", b"{t}b", b"2"]);
+    assert_eq!(executed.changed, [b"{t}a".to_vec(), b"{t}b".to_vec()]);
+    assert!(executed.wrote && !executed.saw_expired);
+    let executed = memory.run(&[b"SETNX", b"{t}a", b"3"]);
+    assert!(
+        !executed.wrote && executed.changed.is_empty(),
+        "it only read"
+    );
+    memory.reply("PEXPIRE {t}a 10");
+    memory.time_ms += 10;
+    let executed = memory.run(&[b"GET", b"{t}a"]);
+    assert_eq!(executed.reply, Value::Null);
+    assert!(
+        executed.saw_expired && !executed.wrote,
+        "a reader takes nothing away"
+    );
+    assert_eq!(memory.reply("DBSIZE"), Value::Integer(2));
+    let executed = memory.run(&[b"APPEND", b"{t}a", b"x"]);
+    assert_eq!(executed.reply, Value::Integer(1));
+    assert!(executed.saw_expired && executed.wrote);
+    assert_eq!(memory.reply("TTL {t}a"), Value::Integer(-1));
+    rows::check(&memory);
+}
+
+#[test]
+fn what_is_due_is_worked_off_in_the_order_of_deadlines() {
+    let mut memory = Memory::new(1).with_small_bounds();
+    for number in 0..10 {
+        memory.reply(&format!(
+            "SET {{t}}{number} a-value-that-has-a-chunk-of-its-own PX {}",
+            100 - number
+        ));
+    }
+    let life = life_of(&memory, "{t}");
+    memory.time_ms += 95;
+    let taken = memory.take_expired(life);
+    let names: Vec<String> = (5..10)
+        .rev()
+        .map(|number| format!("{{t}}{number}"))
+        .collect();
+    assert_eq!(
+        taken,
+        names
+            .iter()
+            .map(|name| name.as_bytes().to_vec())
+            .collect::<Vec<_>>()
+    );
+    assert_eq!(memory.on_slot(|view| kv::count_keys(view, life)), 5);
+    let left = memory.on_slot(|view| kv::some_keys(view, life, 3));
+    assert_eq!(left.len(), 3);
+    rows::check(&memory);
+}
+
+/// Walks with a command until the cursor is 0 again; between two steps something happens.
+fn walk(
+    memory: &mut Memory,
+    command: &str,
+    options: &str,
+    mut between: impl FnMut(&mut Memory, usize),
+) -> BTreeSet<String> {
+    let (mut cursor, mut found, mut steps) = ("0".to_owned(), BTreeSet::new(), 0);
+    loop {
+        let reply = memory.reply(&format!("{command} {cursor} {options}"));
+        let Value::Array(parts) = reply else {
+            panic!("{reply:?}");
+        };
+        let [Value::Bulk(next), Value::Array(names)] = &parts[..] else {
+            panic!("{parts:?}");
+        };
+        for name in names {
+            if let Value::Bulk(name) = name {
+                found.insert(String::from_utf8_lossy(name).into_owned());
+            }
+        }
+        cursor = String::from_utf8_lossy(next).into_owned();
+        if cursor == "0" {
+            return found;
+        }
+        // Signed clients read it, too.
+        assert!(cursor.parse::<i64>().expect("a number") > 0);
+        steps += 1;
+        between(memory, steps);
+    }
+}
+
+#[test]
+fn a_scan_returns_all_that_was_there_all_the_time() {
+    for away in [0, 3] {
+        let mut memory = Memory::new(3);
+        memory.away = away;
+        for number in 0..300 {
+            memory.reply(&format!("SET stays{number} 1"));
+            memory.reply(&format!("SET {{one}}goes{number} 1"));
+        }
+        let found = walk(&mut memory, "SCAN", "COUNT 7", |memory, step| {
+            memory.reply(&format!("DEL {{one}}goes{step}"));
+            memory.reply(&format!("SET {{one}}comes{step} 1"));
+        });
+        let stays = found
+            .iter()
+            .filter(|name| name.starts_with("stays"))
+            .count();
+        assert_eq!(stays, 300);
+        let found = walk(&mut memory, "SCAN", "COUNT 50 MATCH stays1?", |_, _| {});
+        assert_eq!(found.len(), 10);
+        let found = walk(&mut memory, "SCAN", "TYPE list", |_, _| {});
+        assert!(found.is_empty());
+    }
+}
+
+#[test]
+fn members_are_scanned_in_steps_when_they_are_many() {
+    let mut memory = Memory::new(4);
+    for number in 0..500 {
+        memory.reply(&format!("SADD s m{number}"));
+        memory.reply(&format!("ZADD z {number} m{number}"));
+        memory.reply(&format!("HSET h m{number} ="));
+    }
+    for command in ["SSCAN s", "ZSCAN z", "HSCAN h"] {
+        let mut steps = 0;
+        let found = walk(&mut memory, command, "COUNT 20", |memory, step| {
+            steps = step;
+            memory.reply(&format!("SREM s gone{step}"));
+            memory.reply(&format!("SADD s new{step}"));
+        });
+        assert!(steps > 10);
+        assert_eq!(
+            found.iter().filter(|name| name.starts_with('m')).count(),
+            500,
+            "{command}"
+        );
+    }
+}
+
+#[test]
+fn random_keys_are_of_all_slots() {
+    let mut memory = Memory::new(5);
+    for number in 0..20 {
+        memory.reply(&format!("SET k{number} 1"));
+    }
+    let mut seen = BTreeSet::new();
+    for _ in 0..400 {
+        let Value::Bulk(name) = memory.reply("RANDOMKEY") else {
+            panic!("a key");
+        };
+        seen.insert(name);
+    }
+    assert_eq!(seen.len(), 20);
+}
+
+#[test]
+fn drawn_members_of_a_large_set_are_different_and_about_as_likely() {
+    let mut memory = Memory::new(6);
+    for number in 0..3000 {
+        memory.reply(&format!("SADD s {number}"));
+    }
+    let Value::Array(few) = memory.reply("SRANDMEMBER s 100") else {
+        panic!("members");
+    };
+    let distinct: BTreeSet<String> = few.iter().map(|name| format!("{name:?}")).collect();
+    assert_eq!(distinct.len(), 100);
+    let Value::Set(popped) = memory.reply("SPOP s 200") else {
+        panic!("members");
+    };
+    assert_eq!(popped.len(), 200);
+    assert_eq!(memory.reply("SCARD s"), Value::Integer(2800));
+    rows::check(&memory);
+}
+
+#[test]
+fn a_key_of_a_slot_that_is_not_served_and_keys_of_two_slots_are_refused() {
+    let mut memory = Memory::new(7);
+    let reply = memory.reply("MGET a b");
+    assert_eq!(
+        reply,
+        Value::error("CROSSSLOT Keys in request don't hash to the same slot")
+    );
+    let slot = slot_of(b"a");
+    memory.lives.retain(|life| life.slot != slot);
+    assert_eq!(
+        memory.reply("GET a"),
+        Value::error("CLUSTERDOWN Hash slot not served")
+    );
+}
+
+#[test]
+fn what_is_too_long_is_refused() {
+    let mut memory = Memory::new(8);
+    memory.bounds.string_bytes_max = 100;
+    memory.bounds.key_bytes_max = 50;
+    let long = "x".repeat(60);
+    assert_eq!(
+        memory.reply(&format!("SET {long} 1")),
+        Value::error("ERR the key is too long")
+    );
+    let words = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+    assert_eq!(memory.reply("SETRANGE s 100 x"), Value::error(words));
+    memory.reply(&format!("SET s {long}"));
+    assert_eq!(
+        memory.reply(&format!("APPEND s {long}")),
+        Value::error(words)
+    );
+    memory.bounds.packed_members_max = 1;
+    let reply = memory.reply(&format!("SADD e a {long}"));
+    assert_eq!(reply, Value::error("ERR the field or member is too long"));
+}
