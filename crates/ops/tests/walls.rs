@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 27] = [
+const ARROWS: [(&str, &[&str]); 29] = [
     // Crates that decide.
     ("paxos", &[]),
     ("ops", &["paxos"]),
@@ -15,6 +15,8 @@ const ARROWS: [(&str, &[&str]); 27] = [
     ("wire", &["formats", "paxos"]),
     ("replica", &["formats", "ops", "paxos", "store", "wire"]),
     ("commands", &[]),
+    ("resp", &[]),
+    ("kv", &["resp"]),
     (
         "node",
         &[
