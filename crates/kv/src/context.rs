@@ -15,6 +15,8 @@ pub struct Bounds {
     pub inline_bytes_max: usize,
     /// The longest string.
     pub string_bytes_max: usize,
+    /// What one command may read into its reply, so that nobody asks for a small thing a million times.
+    pub reply_bytes_max: usize,
     /// The longest key, and the longest member of what lies in rows: it is a part of a row's key.
     pub key_bytes_max: usize,
 }
@@ -26,6 +28,7 @@ impl Default for Bounds {
             packed_members_max: 128,
             inline_bytes_max: 64 << 10,
             string_bytes_max: 64 << 20,
+            reply_bytes_max: 64 << 20,
             key_bytes_max: 32_000,
         }
     }

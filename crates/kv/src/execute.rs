@@ -15,7 +15,7 @@ pub struct Executed {
     pub reply: Value,
     /// It wrote rows: its reply stands once these are chosen.
     pub wrote: bool,
-    /// The keys that it changed, for those who watch them or wait for them.
+    /// The keys that it changed, in their order, for those who watch them or wait for them.
     pub changed: Vec<Vec<u8>>,
     /// ‡ It took a key for expired: its reply depends on the time that it was executed at.
     pub saw_expired: bool,
@@ -48,7 +48,7 @@ pub fn execute<R: Rows>(
     Ok(Executed {
         reply,
         wrote: kept.wrote,
-        changed: effects.changed,
+        changed: effects.changed.into_iter().collect(),
         saw_expired: effects.saw_expired,
         flushed: effects.flushed,
     })

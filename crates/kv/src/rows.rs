@@ -1,5 +1,6 @@
 //! The rows that commands read and write, as whoever keeps them lends them.
 
+mod between;
 mod db;
 pub(crate) mod due;
 mod header;
@@ -11,13 +12,14 @@ mod packed;
 mod sorted;
 mod text;
 
+pub(crate) use between::{Between, NameEnd, ScoreEnd};
 pub(crate) use db::{Db, Effects};
 pub(crate) use header::Header;
 pub(crate) use items::{End, Items};
 pub(crate) use keys::{hash48, keys_prefix, keys_range, name_of};
 pub(crate) use members::{Member, Members, drawn_hash, whole_hashes};
 pub(crate) use meta::{Before, Big, Kind, Meta, Place};
-pub(crate) use sorted::{Between, Entry, NameEnd, ScoreEnd, Sorted, Way};
+pub(crate) use sorted::{Entry, Sorted, Way};
 pub(crate) use text::Text;
 
 /// A row: its key and its value.

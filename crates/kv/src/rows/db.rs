@@ -1,15 +1,17 @@
 //! Keys: what there is of one, and what becomes of it. It keeps the slot's count, the deadlines and the ids right.
 
+use std::collections::BTreeSet;
+
 use crate::context::Context;
 use crate::fail::{Fail, fail, words};
 use crate::rows::keys;
-use crate::rows::{Before, Big, Header, Kind, Meta, PAGE_ROWS, Page, Place, Row, Stopped, View};
+use crate::rows::{Before, Big, Header, Kind, Meta, PAGE_ROWS, Page, Place, Row, View};
 use crate::slot::Life;
 
 /// What a command did beside its reply.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
-    pub changed: Vec<Vec<u8>>,
+    pub changed: BTreeSet<Vec<u8>>,
     pub saw_expired: bool,
     pub flushed: Vec<Life>,
 }
@@ -20,6 +22,8 @@ pub(crate) struct Db<'a> {
     pub context: &'a Context<'a>,
     pub life: Option<Life>,
     pub effects: Effects,
+    /// Bytes that may still be read into the reply.
+    left: usize,
 }
 
 impl<'a> Db<'a> {
@@ -29,6 +33,7 @@ impl<'a> Db<'a> {
             context,
             life,
             effects: Effects::default(),
+            left: context.bounds.reply_bytes_max,
         }
     }
 
@@ -166,8 +171,8 @@ impl<'a> Db<'a> {
     }
 
     fn changed(&mut self, key: &[u8]) {
-        if !self.effects.changed.iter().any(|changed| changed == key) {
-            self.effects.changed.push(key.to_vec());
+        if !self.effects.changed.contains(key) {
+            self.effects.changed.insert(key.to_vec());
         }
     }
 
@@ -210,8 +215,45 @@ impl<'a> Db<'a> {
         Ok(Big { id, count, first })
     }
 
+    /// Takes so much of what the command may read into its reply.
+    ///
+    /// ‡ Commands read before they write: one that may read no more has written nothing.
+    pub fn charge(&mut self, bytes: usize) -> Result<(), Fail> {
+        match self.left.checked_sub(bytes) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => fail("ERR the command reads more than one reply may hold"),
+        }
+    }
+
+    pub fn charge_rows(&mut self, rows: &[Row]) -> Result<(), Fail> {
+        self.charge(
+            rows.iter()
+                .map(|(key, value)| key.len() + value.len())
+                .sum(),
+        )
+    }
+
+    /// How many rows a range has.
+    pub fn count_rows(&mut self, from: Vec<u8>, to: &[u8]) -> Result<usize, Fail> {
+        let (mut from, mut count) = (from, 0);
+        loop {
+            let Page { rows, is_last } = self.view.range(&from, to, PAGE_ROWS)?;
+            let Some((last, _)) = rows.last() else {
+                return Ok(count);
+            };
+            from = [last.as_slice(), &[0]].concat();
+            count += rows.len();
+            if is_last {
+                return Ok(count);
+            }
+        }
+    }
+
     /// All rows of a range, page by page.
-    pub fn all(&mut self, from: Vec<u8>, to: &[u8]) -> Result<Vec<Row>, Stopped> {
+    pub fn all(&mut self, from: Vec<u8>, to: &[u8]) -> Result<Vec<Row>, Fail> {
         let (mut from, mut all) = (from, Vec::new());
         loop {
             let Page { rows, is_last } = self.view.range(&from, to, PAGE_ROWS)?;
@@ -219,6 +261,7 @@ impl<'a> Db<'a> {
                 from = [last.as_slice(), &[0]].concat();
             }
             let is_last = is_last || rows.is_empty();
+            self.charge_rows(&rows)?;
             all.extend(rows);
             if is_last {
                 return Ok(all);

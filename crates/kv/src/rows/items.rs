@@ -13,7 +13,7 @@ const MIDDLE: u64 = 1 << 63;
 pub(crate) struct Items {
     key: Vec<u8>,
     before: Before,
-    deadline: Option<u64>,
+    pub deadline: Option<u64>,
     form: Form,
     is_changed: bool,
 }
@@ -80,6 +80,13 @@ impl Items {
 
     pub fn push(&mut self, db: &mut Db, end: End, item: &[u8]) -> Result<(), Fail> {
         self.is_changed = true;
+        // ‡ The last item was taken a moment ago, and its row is still there.
+        if let Form::Rows(big) = self.form
+            && big.count == 0
+        {
+            db.forget(Kind::List, big.id)?;
+            self.form = Form::Packed(VecDeque::new());
+        }
         match &mut self.form {
             Form::Packed(items) => match end {
                 End::Left => items.push_front(item.to_vec()),

@@ -15,7 +15,7 @@ pub(crate) struct Members {
     key: Vec<u8>,
     kind: Kind,
     before: Before,
-    deadline: Option<u64>,
+    pub deadline: Option<u64>,
     form: Form,
     is_changed: bool,
 }
@@ -112,16 +112,15 @@ impl Members {
     }
 
     pub fn get(&self, db: &mut Db, member: &[u8]) -> Result<Option<Vec<u8>>, Fail> {
-        match &self.form {
-            Form::Packed(few) => {
-                let found = few.members.get(member);
-                Ok(found.map(|(_, value)| value.clone()))
-            }
+        let value = match &self.form {
+            Form::Packed(few) => few.members.get(member).map(|(_, value)| value.clone()),
             Form::Rows(big) => {
                 let life = db.life()?;
-                Ok(db.view.get(&keys::member(&life, big.id, member))?)
+                db.view.get(&keys::member(&life, big.id, member))?
             }
-        }
+        };
+        db.charge(value.as_ref().map_or(0, Vec::len))?;
+        Ok(value)
     }
 
     /// Sets a member's value; true if it was not there.
@@ -294,6 +293,7 @@ pub(crate) fn whole_hashes(
     loop {
         let page = db.view.range(&from, to, count.max(1))?;
         let is_last = page.is_last || page.rows.is_empty();
+        db.charge_rows(&page.rows)?;
         rows.extend(page.rows);
         let Some(last) = rows.last() else {
             return Ok((rows, None));

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::fail::Fail;
+use crate::rows::between::{Between, NameEnd};
 use crate::rows::members::check_member;
 use crate::rows::{Before, Big, Db, Kind, Meta, PAGE_ROWS, Place, Row, keys, packed};
 
@@ -18,73 +19,10 @@ pub(crate) enum Way {
     Down,
 }
 
-/// One end of a range of scores.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct ScoreEnd {
-    pub score: f64,
-    /// The score itself does not belong to it.
-    pub is_open: bool,
-}
-
-/// One end of a range of members.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum NameEnd {
-    Lowest,
-    Highest,
-    At { name: Vec<u8>, is_open: bool },
-}
-
-/// What of a sorted set is meant.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Between {
-    Scores(ScoreEnd, ScoreEnd),
-    /// Of members that all have one score.
-    Names(NameEnd, NameEnd),
-}
-
-impl Between {
-    pub const ALL: Between = Between::Scores(
-        ScoreEnd {
-            score: f64::NEG_INFINITY,
-            is_open: false,
-        },
-        ScoreEnd {
-            score: f64::INFINITY,
-            is_open: false,
-        },
-    );
-
-    fn holds(&self, score: f64, member: &[u8]) -> bool {
-        match self {
-            Between::Scores(min, max) => {
-                let above = score > min.score || score == min.score && !min.is_open;
-                above && (score < max.score || score == max.score && !max.is_open)
-            }
-            Between::Names(min, max) => is_above(member, min) && is_below(member, max),
-        }
-    }
-}
-
-fn is_above(member: &[u8], min: &NameEnd) -> bool {
-    match min {
-        NameEnd::Lowest => true,
-        NameEnd::Highest => false,
-        NameEnd::At { name, is_open } => member > name || member == name && !is_open,
-    }
-}
-
-fn is_below(member: &[u8], max: &NameEnd) -> bool {
-    match max {
-        NameEnd::Lowest => false,
-        NameEnd::Highest => true,
-        NameEnd::At { name, is_open } => member < name || member == name && !is_open,
-    }
-}
-
 pub(crate) struct Sorted {
     key: Vec<u8>,
     before: Before,
-    deadline: Option<u64>,
+    pub deadline: Option<u64>,
     form: Form,
     is_changed: bool,
 }
@@ -316,7 +254,13 @@ impl Sorted {
     }
 
     pub fn count(&self, db: &mut Db, between: &Between) -> Result<usize, Fail> {
-        Ok(self.between(db, between, Way::Up, 0, None)?.len())
+        match &self.form {
+            Form::Packed(_) => Ok(self.between(db, between, Way::Up, 0, None)?.len()),
+            Form::Rows(big) => match rows_between(db, big, between)? {
+                Some((from, to)) => db.count_rows(from, &to),
+                None => Ok(0),
+            },
+        }
     }
 
     /// How many entries stand before this one.
@@ -332,7 +276,7 @@ impl Sorted {
             Form::Rows(big) => {
                 let life = db.life()?;
                 let to = keys::sorted(&life, big.id, score, member);
-                db.all(keys::sorted_prefix(&life, big.id), &to)?.len()
+                db.count_rows(keys::sorted_prefix(&life, big.id), &to)?
             }
         };
         Ok(Some(match way {
@@ -421,6 +365,7 @@ fn walk(
             Way::Up => from = [last.as_slice(), &[0]].concat(),
             Way::Down => to = last.clone(),
         }
+        db.charge_rows(&page.rows)?;
         rows.extend(page.rows);
         if page.is_last {
             break;

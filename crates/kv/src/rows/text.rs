@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::fail::{Fail, fail, words};
-use crate::rows::{Before, Big, Db, Kind, Meta, Place, keys};
+use crate::rows::{Before, Big, Db, Kind, Meta, PAGE_ROWS, Place, Row, keys};
 
 /// The bytes of each chunk but the last one.
 const CHUNK: usize = 4096;
@@ -70,6 +70,7 @@ impl Text {
 
     /// The bytes of these places.
     pub fn range(&self, db: &mut Db, places: Range<usize>) -> Result<Vec<u8>, Fail> {
+        db.charge(places.len())?;
         let big = match &self.form {
             Form::Inline(bytes) => return Ok(bytes.get(places).unwrap_or_default().to_vec()),
             Form::Chunks(big) => *big,
@@ -81,7 +82,7 @@ impl Text {
         let first = places.start / CHUNK;
         let from = keys::chunk(&life, big.id, first as u64);
         let to = keys::chunk(&life, big.id, places.end.div_ceil(CHUNK) as u64);
-        let rows = db.all(from, &to)?;
+        let rows = chunks(db, from, &to)?;
         let bytes: Vec<u8> = rows.into_iter().flat_map(|(_, chunk)| chunk).collect();
         let skipped = places.start - first * CHUNK;
         Ok(bytes
@@ -184,6 +185,22 @@ impl Text {
     ) -> Result<(), Fail> {
         let meta = Text::placed(db, deadline, bytes.to_vec())?;
         db.replace(key, old, &meta)
+    }
+}
+
+/// The chunks of these rows. What is read of them was charged.
+fn chunks(db: &mut Db, from: Vec<u8>, to: &[u8]) -> Result<Vec<Row>, Fail> {
+    let (mut from, mut all) = (from, Vec::new());
+    loop {
+        let page = db.view.range(&from, to, PAGE_ROWS)?;
+        let Some((last, _)) = page.rows.last() else {
+            return Ok(all);
+        };
+        from = [last.as_slice(), &[0]].concat();
+        all.extend(page.rows);
+        if page.is_last {
+            return Ok(all);
+        }
     }
 }
 

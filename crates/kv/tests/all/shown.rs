@@ -34,7 +34,7 @@ pub fn comparable(words: &[String], value: &Value, protocol: Protocol) -> String
     match name {
         "TTL" => return "a time".to_owned(),
         // Of a set some members, and nobody knows which.
-        "SORT" if words.iter().any(|word| word == "nosort") => return lines.len().to_string(),
+        "SORT" if words.iter().any(|word| word == "BY") => return lines.len().to_string(),
         _ if !is_unordered => return text,
         "ZSCAN" => {
             // It writes large scores as they happen to be kept.

@@ -259,3 +259,46 @@ fn what_is_too_long_is_refused() {
     let reply = memory.reply(&format!("SADD e a {long}"));
     assert_eq!(reply, Value::error("ERR the field or member is too long"));
 }
+
+/// However small a request is: what it is answered has a bound.
+#[test]
+fn a_command_that_reads_too_much_is_refused_before_it_writes() {
+    let mut memory = Memory::new(9).with_small_bounds();
+    memory.bounds.reply_bytes_max = 1200;
+    let words = Value::error("ERR the command reads more than one reply may hold");
+    for number in 0..30 {
+        memory.reply(&format!("SADD {{t}}s a-member-of-some-length-{number}"));
+        memory.reply(&format!("HSET {{t}}h {number} a-value-of-some-length"));
+        memory.reply(&format!("ZADD {{t}}z 1 a-member-of-some-length-{number}"));
+        memory.reply(&format!("RPUSH {{t}}l an-item-of-some-length-{number}"));
+    }
+    memory.reply(&format!("SET {{t}}t {}", "x".repeat(500)));
+    let before = memory.rows.clone();
+    for line in [
+        "SRANDMEMBER {t}s -1000000",
+        "HRANDFIELD {t}h -1000 WITHVALUES",
+        "ZRANDMEMBER {t}z -1000",
+        "MGET {t}t {t}t {t}t {t}t {t}t",
+        "SMEMBERS {t}s",
+        "HGETALL {t}h",
+        "ZRANGE {t}z 0 -1",
+        "ZREVRANGE {t}z 0 -1",
+        "LRANGE {t}l 0 -1",
+        "SUNIONSTORE {t}x {t}s {t}s",
+        "ZUNIONSTORE {t}t 1 {t}z",
+        "COPY {t}z {t}t REPLACE",
+        "SORT {t}l ALPHA STORE {t}t",
+        "LREM {t}l 0 x",
+        "SPOP {t}s 29",
+        "ZREMRANGEBYSCORE {t}z 0 2",
+        "SSCAN {t}s 0 COUNT 1000",
+    ] {
+        assert_eq!(memory.reply(line), words, "{line}");
+        assert_eq!(memory.rows, before, "{line}");
+    }
+    assert_eq!(
+        memory.reply("ZCOUNT {t}z 0 2"),
+        Value::Integer(30),
+        "it is not read into the reply"
+    );
+}

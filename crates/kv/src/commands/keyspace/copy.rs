@@ -5,7 +5,7 @@ use resp::Value;
 use crate::args::{Args, integer, keyword};
 use crate::commands::Done;
 use crate::fail::{Fail, fail, words};
-use crate::rows::{Before, Db, Items, Kind, Members, Meta, Place, Sorted, Text};
+use crate::rows::{Before, Db, Entry, Items, Kind, Member, Members, Meta, Place, Sorted, Text};
 
 pub(crate) fn rename(db: &mut Db, args: &Args) -> Done {
     moved(db, args, true)?;
@@ -56,53 +56,74 @@ pub(crate) fn copy(db: &mut Db, args: &Args) -> Done {
     let Some(meta) = db.open(from)? else {
         return Ok(Value::Integer(0));
     };
-    if let Some(old) = db.open(to)? {
-        if !is_over {
-            return Ok(Value::Integer(0));
-        }
+    let old = db.open(to)?;
+    if old.is_some() && !is_over {
+        return Ok(Value::Integer(0));
+    }
+    let copied = Copied::of(db, from, meta)?;
+    if let Some(old) = old {
         db.remove(to, &old)?;
     }
-    copy_value(db, from, to, meta)?;
+    copied.put(db, to)?;
     Ok(Value::Integer(1))
 }
 
-fn copy_value(db: &mut Db, from: &[u8], to: &[u8], meta: Meta) -> Result<(), Fail> {
-    if let Place::Inline(_) = meta.place {
-        return db.save(to, Before::default(), &meta);
-    }
-    let deadline = meta.deadline;
-    match meta.kind {
-        Kind::String => {
-            let bytes = Text::of(from, meta).bytes(db)?;
-            return Text::replace(db, to, None, deadline, &bytes);
+/// All that a key holds, read before anything is written.
+enum Copied {
+    Inline(Meta),
+    String(Vec<u8>, Option<u64>),
+    Members(Kind, Vec<Member>, Option<u64>),
+    Items(Vec<Vec<u8>>, Option<u64>),
+    Sorted(Vec<Entry>, Option<u64>),
+}
+
+impl Copied {
+    fn of(db: &mut Db, key: &[u8], meta: Meta) -> Result<Copied, Fail> {
+        let (kind, deadline) = (meta.kind, meta.deadline);
+        if let Place::Inline(_) = meta.place {
+            return Ok(Copied::Inline(meta));
         }
-        Kind::Hash | Kind::Set => {
-            let kind = meta.kind;
-            let mut copy = Members::of(to, kind, None);
-            for (member, value) in Members::of(from, kind, Some(meta)).all(db)? {
-                copy.put(db, &member, &value)?;
+        let meta = Some(meta);
+        Ok(match kind {
+            Kind::String => {
+                let bytes = meta.map(|meta| Text::of(key, meta).bytes(db)).transpose()?;
+                Copied::String(bytes.unwrap_or_default(), deadline)
             }
-            copy.close(db)?;
-        }
-        Kind::List => {
-            let items = Items::of(from, Some(meta)).all(db)?;
-            let mut copy = Items::of(to, None);
-            copy.rewrite(db, items)?;
-            copy.close(db)?;
-        }
-        Kind::Sorted => {
-            let mut copy = Sorted::of(to, None);
-            for (score, member) in Sorted::of(from, Some(meta)).all(db)? {
-                copy.put(db, &member, score)?;
+            Kind::Hash | Kind::Set => {
+                Copied::Members(kind, Members::of(key, kind, meta).all(db)?, deadline)
             }
-            copy.close(db)?;
+            Kind::List => Copied::Items(Items::of(key, meta).all(db)?, deadline),
+            Kind::Sorted => Copied::Sorted(Sorted::of(key, meta).all(db)?, deadline),
+        })
+    }
+
+    /// Under another name, where nothing is.
+    fn put(self, db: &mut Db, key: &[u8]) -> Result<(), Fail> {
+        match self {
+            Copied::Inline(meta) => db.save(key, Before::default(), &meta),
+            Copied::String(bytes, deadline) => Text::replace(db, key, None, deadline, &bytes),
+            Copied::Members(kind, members, deadline) => {
+                let mut copy = Members::of(key, kind, None);
+                copy.deadline = deadline;
+                for (member, value) in members {
+                    copy.put(db, &member, &value)?;
+                }
+                copy.close(db)
+            }
+            Copied::Items(items, deadline) => {
+                let mut copy = Items::of(key, None);
+                copy.deadline = deadline;
+                copy.rewrite(db, items)?;
+                copy.close(db)
+            }
+            Copied::Sorted(entries, deadline) => {
+                let mut copy = Sorted::of(key, None);
+                copy.deadline = deadline;
+                for (score, member) in entries {
+                    copy.put(db, &member, score)?;
+                }
+                copy.close(db)
+            }
         }
     }
-    if deadline.is_none() {
-        return Ok(());
-    }
-    let Some(copied) = db.peek(to)? else {
-        return Ok(());
-    };
-    db.save(to, Before::of(Some(&copied)), &Meta { deadline, ..copied })
 }

@@ -42,9 +42,6 @@ impl Picked {
 /// Up to so many members are read all, so that each is as likely as another.
 const READ_MAX: usize = 1024;
 
-/// The most that one reply repeats: it has to fit into memory, whatever a stranger asks for.
-const REPEATED_MAX: usize = 1 << 20;
-
 /// What is drawn from.
 pub(crate) trait Pool {
     type Item: Clone + Default;
@@ -54,6 +51,8 @@ pub(crate) trait Pool {
     /// A few items from a hash on.
     fn some(&self, db: &mut Db, hash: u64, count: usize) -> Result<Vec<Self::Item>, Fail>;
     fn name(item: &Self::Item) -> &[u8];
+    /// What an item adds to a reply.
+    fn bytes(item: &Self::Item) -> usize;
 }
 
 impl Pool for Members {
@@ -73,6 +72,10 @@ impl Pool for Members {
 
     fn name(item: &Member) -> &[u8] {
         &item.0
+    }
+
+    fn bytes(item: &Member) -> usize {
+        item.0.len() + item.1.len() + 16
     }
 }
 
@@ -94,6 +97,10 @@ impl Pool for Sorted {
     fn name(item: &Entry) -> &[u8] {
         &item.1
     }
+
+    fn bytes(item: &Entry) -> usize {
+        item.1.len() + 32
+    }
 }
 
 /// Draws members.
@@ -112,7 +119,7 @@ pub(crate) fn drawn<P: Pool>(db: &mut Db, pool: &P, picked: Picked) -> Result<Ve
             Ok(shuffled(db, all, count))
         }
         Picked::Distinct(count) => distinct(db, pool, count),
-        Picked::Repeated(count) => repeated(db, pool, count.min(REPEATED_MAX)),
+        Picked::Repeated(count) => repeated(db, pool, count),
     }
 }
 
@@ -144,11 +151,14 @@ fn repeated<P: Pool>(db: &mut Db, pool: &P, count: usize) -> Result<Vec<P::Item>
         return (0..count).map(|_| near(db, pool)).collect();
     }
     let all = pool.everything(db)?;
-    let draws: Vec<usize> = (0..count).map(|_| db.draw(all.len())).collect();
-    Ok(draws
-        .into_iter()
-        .filter_map(|at| all.get(at).cloned())
-        .collect())
+    let mut drawn = Vec::new();
+    for _ in 0..count {
+        if let Some(item) = all.get(db.draw(all.len())) {
+            db.charge(P::bytes(item))?;
+            drawn.push(item.clone());
+        }
+    }
+    Ok(drawn)
 }
 
 /// An item near a drawn place.
