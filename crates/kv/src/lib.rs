@@ -33,6 +33,17 @@
 //! ‡ A key is expired once the log's time has reached its deadline, for everybody: who reads takes it for absent, who writes takes it away first.
 //! A reply that came to pass so says it ([`Executed::saw_expired`]).
 //!
+//! Where it differs from Redis 7.0.15, in cluster mode:
+//!
+//! - A key is expired at its deadline, there a millisecond later.
+//! - A key, and a field or member of what lies in rows, has at most 32,000 bytes: it is a part of a row's key.
+//! - A command that would read more than 64 MiB into its reply is refused.
+//! - A score is never the negative zero; there it is in large sorted sets.
+//! - Numbers in base 16 are not read.
+//! - Of a large hash, set or sorted set, members that are drawn are about as likely as each other, and not exactly.
+//! - OBJECT answers as if a value were kept there: no shared numbers, nothing idle.
+//! - What has no order, has another one.
+//!
 //! | module | what it does |
 //! |---|---|
 //! | `execute` | one command: its slot, its reply, what it changed |

@@ -7,7 +7,7 @@ use crate::commands::Done;
 use crate::fail::{Fail, fail};
 use crate::rows::{Db, Kind, Members, Meta, Place, Sorted, Text};
 
-const HELP: [&str; 12] = [
+const HELP: [&str; 15] = [
     "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "ENCODING <key>",
     "    Return the kind of internal representation used in order to store the value",
@@ -20,6 +20,9 @@ const HELP: [&str; 12] = [
     "    seconds elapsed since the last access to the key.",
     "REFCOUNT <key>",
     "    Return the number of references of the value associated with the specified",
+    "    <key>.",
+    "HELP",
+    "    Prints this help.",
 ];
 
 pub(crate) fn object(db: &mut Db, args: &Args) -> Done {
