@@ -1,5 +1,6 @@
 //! What commands do, by the type of what they do it to.
 
+pub(crate) mod about;
 mod deadline;
 pub(crate) mod hash;
 pub(crate) mod keyspace;

@@ -1,6 +1,7 @@
-//! What is the connection's, the cluster's or a transaction's: the door answers it.
+//! What is the connection's, the cluster's or a transaction's. The door answers it, but for COMMAND.
 
 use super::row;
+use crate::commands::about;
 use crate::spec::CommandSpec;
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
@@ -44,7 +45,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         .says(
             "Get array of Redis command details",
             &["@slow", "@connection"],
-        ),
+        )
+        .on(about::command),
     row("config", -2, &[], [0, 0, 0])
         .about("server", "2.0.0", "Depends on subcommand.")
         .says("A container for server configuration commands", &["@slow"]),
