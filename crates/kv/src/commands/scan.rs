@@ -89,15 +89,28 @@ pub(crate) fn scan(db: &mut Db, args: &Args) -> Done {
     let mut found = Vec::new();
     let mut left = options.count;
     for some in looked.chunks(SLOTS_ASKED) {
-        for (life, _) in with_keys(db, some)? {
-            if left == 0 {
-                return reply(cursor_at(life.slot, 0), found);
-            }
-            let hash = if u64::from(life.slot) == slot {
+        let full = with_keys(db, some)?;
+        let from = |life: &Life| {
+            if u64::from(life.slot) == slot {
                 hash
             } else {
                 0
-            };
+            }
+        };
+        // As many slots as it takes to have enough keys.
+        let mut known = 0;
+        let asked = full.iter().take_while(|(_, header)| {
+            let is_asked = known < left as u64;
+            known += header.keys;
+            is_asked
+        });
+        let ranges = asked.map(|(life, _)| keys_range(life, from(life)));
+        db.ask_ranges(ranges, left)?;
+        for (life, _) in full {
+            if left == 0 {
+                return reply(cursor_at(life.slot, 0), found);
+            }
+            let hash = from(&life);
             let (rows, next) = keys_from(db, &life, hash, left)?;
             left = left.saturating_sub(rows.len());
             show_keys(db, &life, rows, &options, &mut found)?;

@@ -99,6 +99,19 @@ impl<'a> Db<'a> {
         Ok(asked?)
     }
 
+    /// Asks for the beginnings of ranges at once.
+    pub fn ask_ranges(
+        &mut self,
+        ranges: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
+        rows_max: usize,
+    ) -> Result<(), Fail> {
+        let mut asked = Ok(());
+        for (from, to) in ranges {
+            asked = asked.and(self.view.range(&from, &to, rows_max).map(|_| ()));
+        }
+        Ok(asked?)
+    }
+
     /// Writes the row of a key.
     pub fn save(&mut self, key: &[u8], before: Before, meta: &Meta) -> Result<(), Fail> {
         let life = self.life()?;

@@ -26,6 +26,7 @@ proptest! {
         let mut here = Memory::new(seed).with_small_bounds();
         let mut there = Memory::new(seed).with_small_bounds();
         there.away = away;
+        there.page_rows_max = 3;
         let mut dice = Dice(seed);
         for _ in 0..400 {
             let words = command(&mut dice);

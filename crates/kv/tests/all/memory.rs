@@ -15,6 +15,8 @@ pub struct Memory {
     pub protocol: Protocol,
     /// So many of eight rows and ranges are away when they are first asked for.
     pub away: u64,
+    /// The rows of a page, as a bound in bytes makes them few.
+    pub page_rows_max: usize,
     seed: u64,
     /// How often a command was executed anew.
     pub again: u64,
@@ -39,6 +41,7 @@ impl Memory {
             bounds: Bounds::default(),
             protocol: Protocol::Resp2,
             away: 0,
+            page_rows_max: usize::MAX,
             seed,
             again: 0,
         }
@@ -202,9 +205,7 @@ impl View<'_> {
             });
         }
         self.check(from);
-        // Small pages now and then, as a bound in bytes makes them.
-        let few = if self.memory.away > 0 { 3 } else { usize::MAX };
-        let rows_max = rows_max.min(few);
+        let rows_max = rows_max.min(self.memory.page_rows_max);
         let merged = self.merged(from, to);
         let is_last = merged.len() <= rows_max;
         let owned = |(key, value): (&&[u8], &&[u8])| (key.to_vec(), value.to_vec());

@@ -18,6 +18,7 @@ fn memory(seed: u64) -> Memory {
         memory = memory.with_small_bounds();
     }
     memory.away = seed / 2 % 3;
+    memory.page_rows_max = if seed / 6 % 2 == 0 { 3 } else { 1000 };
     memory
 }
 

@@ -143,6 +143,7 @@ fn a_scan_returns_all_that_was_there_all_the_time() {
     for away in [0, 3] {
         let mut memory = Memory::new(3);
         memory.away = away;
+        memory.page_rows_max = if away > 0 { 3 } else { usize::MAX };
         for number in 0..300 {
             memory.reply(&format!("SET stays{number} 1"));
             memory.reply(&format!("SET {{one}}goes{number} 1"));
@@ -301,4 +302,76 @@ fn a_command_that_reads_too_much_is_refused_before_it_writes() {
         Value::Integer(30),
         "it is not read into the reply"
     );
+}
+
+/// A host executes a command anew some hundred times, not as often as there are members.
+#[test]
+fn no_command_asks_for_its_rows_one_by_one() {
+    let mut memory = Memory::new(10);
+    let many = |prefix: &str, each: &dyn Fn(usize) -> String| {
+        let words: Vec<String> = (0..600).map(each).collect();
+        format!("{prefix} {}", words.join(" "))
+    };
+    let member = |number: usize| format!("m{number}");
+    let pair = |number: usize| format!("{number} m{number}");
+    let key = |number: usize| format!("{{t}}{number}");
+    let key_and_value = |number: usize| format!("{{t}}{number} 1");
+    let lines = [
+        many("SADD {t}s", &member),
+        many("SADD {t}s", &member),
+        many("SMISMEMBER {t}s", &member),
+        many("HSET {t}h", &pair),
+        many("HMGET {t}h", &member),
+        many("ZADD {t}z", &pair),
+        many("ZADD {t}z XX CH", &pair),
+        many("ZMSCORE {t}z", &member),
+        many("RPUSH {t}l", &member),
+        many("MSET", &key_and_value),
+        many("MGET", &key),
+        many("EXISTS", &key),
+        many("SADD {t}u", &member),
+        "SINTER {t}s {t}u".to_owned(),
+        "SUNIONSTORE {t}v {t}s {t}u".to_owned(),
+        "ZUNIONSTORE {t}w 2 {t}z {t}s".to_owned(),
+        "COPY {t}z {t}y".to_owned(),
+        "SORT {t}l ALPHA STORE {t}k".to_owned(),
+        "LREM {t}l 0 m300".to_owned(),
+        "LTRIM {t}l 10 -10".to_owned(),
+        "LPOP {t}l 300".to_owned(),
+        "ZPOPMAX {t}z 300".to_owned(),
+        "ZREMRANGEBYRANK {t}y 0 300".to_owned(),
+        "SPOP {t}s 500".to_owned(),
+        "SRANDMEMBER {t}u 500".to_owned(),
+        many("SREM {t}u", &member),
+        many("HDEL {t}h", &member),
+        many("ZREM {t}z", &member),
+        many("DEL", &key),
+        "DBSIZE".to_owned(),
+    ];
+    memory.away = 8;
+    for line in &lines {
+        let before = memory.again;
+        let reply = memory.reply(line);
+        assert!(!matches!(reply, Value::Error(_)), "{line}: {reply:?}");
+        assert!(
+            memory.again - before <= 8,
+            "{} rounds: {line}",
+            memory.again - before
+        );
+    }
+    rows::check(&memory);
+    memory.away = 0;
+    for number in 0..3000 {
+        memory.reply(&format!("SET k{number} 1"));
+    }
+    memory.away = 8;
+    for line in ["KEYS *", "SCAN 0 COUNT 5000", "RANDOMKEY", "FLUSHALL"] {
+        let before = memory.again;
+        memory.reply(line);
+        assert!(
+            memory.again - before <= 40,
+            "{} rounds: {line}",
+            memory.again - before
+        );
+    }
 }

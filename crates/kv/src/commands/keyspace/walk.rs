@@ -6,7 +6,7 @@ use crate::args::Args;
 use crate::commands::Done;
 use crate::fail::Fail;
 use crate::glob::fits;
-use crate::rows::{Db, Header, Meta, drawn_hash, keys_prefix, keys_range, name_of};
+use crate::rows::{Db, Header, Meta, PAGE_ROWS, drawn_hash, keys_prefix, keys_range, name_of};
 use crate::slot::{Life, slot_of};
 
 pub(crate) fn dbsize(db: &mut Db, _: &Args) -> Done {
@@ -34,19 +34,31 @@ pub(crate) fn keys(db: &mut Db, args: &Args) -> Done {
         None => db.context.lives.to_vec(),
     };
     let mut found = Vec::new();
-    for (life, _) in with_keys(db, &lives)? {
-        let (from, to) = keys_range(&life, 0);
-        let prefix = keys_prefix(&life).len();
-        for (row, value) in db.all(from, &to)? {
-            let Some((_, name)) = name_of(&row, prefix) else {
-                continue;
-            };
-            if fits(pattern, name) && !db.is_expired(&Meta::decode(&value)?) {
-                found.push(Value::bulk(name));
-            }
+    for some in with_keys(db, &lives)?.chunks(SLOTS_ASKED) {
+        let ranges = some.iter().map(|(life, _)| keys_range(life, 0));
+        db.ask_ranges(ranges, PAGE_ROWS)?;
+        for (life, _) in some {
+            find_keys(db, life, pattern, &mut found)?;
         }
     }
     Ok(Value::Array(found))
+}
+
+/// The slots whose keys are asked for at once.
+const SLOTS_ASKED: usize = 256;
+
+fn find_keys(db: &mut Db, life: &Life, pattern: &[u8], found: &mut Vec<Value>) -> Result<(), Fail> {
+    let (from, to) = keys_range(life, 0);
+    let prefix = keys_prefix(life).len();
+    for (row, value) in db.all(from, &to)? {
+        let Some((_, name)) = name_of(&row, prefix) else {
+            continue;
+        };
+        if fits(pattern, name) && !db.is_expired(&Meta::decode(&value)?) {
+            found.push(Value::bulk(name));
+        }
+    }
+    Ok(())
 }
 
 /// The slot of all names that fit a pattern, if it begins with a tag in braces that is meant as it is.

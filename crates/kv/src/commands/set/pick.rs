@@ -184,6 +184,8 @@ pub(crate) fn spop(db: &mut Db, args: &Args) -> Done {
     };
     let mut set = Members::open(db, key, Kind::Set)?;
     let picked = drawn(db, &set, Picked::Distinct(wanted))?;
+    let names: Vec<&[u8]> = picked.iter().map(|(name, _)| name.as_slice()).collect();
+    set.ask(db, &names)?;
     for (member, _) in &picked {
         set.remove(db, member)?;
     }
