@@ -165,6 +165,18 @@ impl Members {
         }
     }
 
+    /// Asks for some members from each of these hashes on, at once.
+    pub fn ask_pages(&self, db: &mut Db, hashes: &[u64], count: usize) -> Result<(), Fail> {
+        let Form::Rows(big) = self.form else {
+            return Ok(());
+        };
+        let life = db.life()?;
+        let ranges = hashes
+            .iter()
+            .map(|hash| keys::members_range(&life, big.id, *hash));
+        db.ask_ranges(ranges, count)
+    }
+
     /// About so many members from a hash on, and the hash at which the next ones begin. Packed ones come all at once.
     ///
     /// ‡ Members of one hash come together: the next page begins with another hash, and would leave out the rest of them.

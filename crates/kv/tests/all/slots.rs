@@ -363,9 +363,18 @@ fn no_command_asks_for_its_rows_one_by_one() {
     memory.away = 0;
     for number in 0..3000 {
         memory.reply(&format!("SET k{number} 1"));
+        memory.reply(&format!("SADD {{t}}big {number}"));
     }
     memory.away = 8;
-    for line in ["KEYS *", "SCAN 0 COUNT 5000", "RANDOMKEY", "FLUSHALL"] {
+    for line in [
+        "SRANDMEMBER {t}big 200",
+        "SRANDMEMBER {t}big -200",
+        "SPOP {t}big 200",
+        "KEYS *",
+        "SCAN 0 COUNT 5000",
+        "RANDOMKEY",
+        "FLUSHALL",
+    ] {
         let before = memory.again;
         memory.reply(line);
         assert!(

@@ -50,6 +50,8 @@ pub(crate) trait Pool {
     fn everything(&self, db: &mut Db) -> Result<Vec<Self::Item>, Fail>;
     /// A few items from a hash on.
     fn some(&self, db: &mut Db, hash: u64, count: usize) -> Result<Vec<Self::Item>, Fail>;
+    /// Asks for what `some` returns, from all of these hashes on.
+    fn ask(&self, db: &mut Db, hashes: &[u64], count: usize) -> Result<(), Fail>;
     fn name(item: &Self::Item) -> &[u8];
     /// What an item adds to a reply.
     fn bytes(item: &Self::Item) -> usize;
@@ -68,6 +70,10 @@ impl Pool for Members {
 
     fn some(&self, db: &mut Db, hash: u64, count: usize) -> Result<Vec<Member>, Fail> {
         Ok(self.page(db, hash, count)?.0)
+    }
+
+    fn ask(&self, db: &mut Db, hashes: &[u64], count: usize) -> Result<(), Fail> {
+        self.ask_pages(db, hashes, count)
     }
 
     fn name(item: &Member) -> &[u8] {
@@ -92,6 +98,10 @@ impl Pool for Sorted {
 
     fn some(&self, db: &mut Db, hash: u64, count: usize) -> Result<Vec<Entry>, Fail> {
         Ok(self.page(db, hash, count)?.0)
+    }
+
+    fn ask(&self, db: &mut Db, hashes: &[u64], count: usize) -> Result<(), Fail> {
+        self.ask_pages(db, hashes, count)
     }
 
     fn name(item: &Entry) -> &[u8] {
@@ -135,20 +145,21 @@ fn shuffled<T>(db: &mut Db, mut all: Vec<T>, count: usize) -> Vec<T> {
 
 fn distinct<P: Pool>(db: &mut Db, pool: &P, count: usize) -> Result<Vec<P::Item>, Fail> {
     let mut found = BTreeMap::new();
-    // Far more tries than it takes: fewer than an eighth of all are wanted.
-    for _ in 0..count.saturating_mul(16) {
+    // Fewer than an eighth of all are wanted, so most are new.
+    for _ in 0..32 {
+        for item in scattered(db, pool, count - found.len())? {
+            found.insert(P::name(&item).to_vec(), item);
+        }
         if found.len() == count {
             break;
         }
-        let item = near(db, pool)?;
-        found.insert(P::name(&item).to_vec(), item);
     }
     Ok(found.into_values().collect())
 }
 
 fn repeated<P: Pool>(db: &mut Db, pool: &P, count: usize) -> Result<Vec<P::Item>, Fail> {
     if pool.length() > READ_MAX && count < pool.length() / 8 {
-        return (0..count).map(|_| near(db, pool)).collect();
+        return scattered(db, pool, count);
     }
     let all = pool.everything(db)?;
     let mut drawn = Vec::new();
@@ -161,10 +172,20 @@ fn repeated<P: Pool>(db: &mut Db, pool: &P, count: usize) -> Result<Vec<P::Item>
     Ok(drawn)
 }
 
-/// An item near a drawn place.
-fn near<P: Pool>(db: &mut Db, pool: &P) -> Result<P::Item, Fail> {
-    const FEW: usize = 16;
-    let hash = drawn_hash(db);
+/// Items near so many drawn places.
+fn scattered<P: Pool>(db: &mut Db, pool: &P, count: usize) -> Result<Vec<P::Item>, Fail> {
+    let hashes: Vec<u64> = (0..count).map(|_| drawn_hash(db)).collect();
+    pool.ask(db, &hashes, FEW)?;
+    hashes
+        .into_iter()
+        .map(|hash| near(db, pool, hash))
+        .collect()
+}
+
+/// Of a few items from a place on, each is as likely as another.
+const FEW: usize = 16;
+
+fn near<P: Pool>(db: &mut Db, pool: &P, hash: u64) -> Result<P::Item, Fail> {
     let mut few = pool.some(db, hash, FEW)?;
     if few.is_empty() {
         few = pool.some(db, 0, FEW)?;
