@@ -18,7 +18,11 @@ fn memory(seed: u64) -> Memory {
         memory = memory.with_small_bounds();
     }
     memory.away = seed / 2 % 3;
-    memory.page_rows_max = if seed / 6 % 2 == 0 { 3 } else { 1000 };
+    memory.page_rows_max = if (seed / 6).is_multiple_of(2) {
+        3
+    } else {
+        1000
+    };
     memory
 }
 
