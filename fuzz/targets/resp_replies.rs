@@ -1,4 +1,4 @@
-//! What Redis' clients are answered. The check is the one that `cargo test` runs on this target's corpus.
+//! Replies to Redis' clients. The check is the one that `cargo test` runs on this target's corpus.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What Redis' clients send. The check is the one that `cargo test` runs on this target's corpus.
+//! Requests of Redis' clients. The check is the one that `cargo test` runs on this target's corpus.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What commands do, by the type of what they do it to.
+//! The commands, by the type of their values.
 
 pub(crate) mod about;
 mod deadline;
@@ -11,5 +11,5 @@ pub(crate) mod sort;
 pub(crate) mod string;
 pub(crate) mod zset;
 
-/// What a command is answered, or why not.
+/// The reply of a command, or the reason why there is none.
 pub(crate) type Done = Result<resp::Value, crate::fail::Fail>;

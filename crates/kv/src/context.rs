@@ -1,10 +1,10 @@
-//! What a command is told beside its words and rows.
+//! The context of a command, beside its words and rows.
 
 use resp::Protocol;
 
 use crate::slot::Life;
 
-/// What is small, and what is too much.
+/// The bounds between small and large, and those of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// A hash, set, list or sorted set with more bytes than that lies in rows of its own.
@@ -15,7 +15,7 @@ pub struct Bounds {
     pub inline_bytes_max: usize,
     /// The longest string.
     pub string_bytes_max: usize,
-    /// What one command may read into its reply, so that nobody asks for a small thing a million times.
+    /// The bytes that one command may read into its reply, so that nobody asks for a small thing a million times.
     pub reply_bytes_max: usize,
     /// The longest key, and the longest member of what lies in rows: it is a part of a row's key.
     pub key_bytes_max: usize,

@@ -170,3 +170,78 @@ impl<R: Rows> View for Kept<'_, R> {
         self.rows.random()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::convert::Infallible;
+
+    use super::*;
+
+    struct Map(BTreeMap<Vec<u8>, Vec<u8>>);
+
+    impl Rows for Map {
+        type Stop = Infallible;
+
+        fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Infallible> {
+            Ok(self.0.get(key).cloned())
+        }
+
+        fn range(&mut self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Page, Infallible> {
+            // Fewer than are asked for, as a bound in bytes makes them.
+            let rows_max = rows_max.min(7);
+            let mut rows = self.0.range(from.to_vec()..to.to_vec());
+            let found = rows.by_ref().take(rows_max);
+            let found = found
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect();
+            let is_last = rows.next().is_none();
+            Ok(Page {
+                rows: found,
+                is_last,
+            })
+        }
+
+        fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Infallible> {
+            self.0.insert(key.to_vec(), value.to_vec());
+            Ok(())
+        }
+
+        fn delete(&mut self, key: &[u8]) -> Result<(), Infallible> {
+            self.0.remove(key);
+            Ok(())
+        }
+
+        fn forget(&mut self, prefix: &[u8]) -> Result<(), Infallible> {
+            self.0.retain(|key, _| !key.starts_with(prefix));
+            Ok(())
+        }
+
+        fn time_ms(&self) -> u64 {
+            0
+        }
+
+        fn random(&mut self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn who_reads_forwards_alone_finds_the_last_rows_too() {
+        let rows = (0..50).map(|number| (vec![number], vec![number]));
+        let mut map = Map(rows.collect());
+        let Ok(page) = map.range_back(&[3], &[40], 3);
+        let keys: Vec<u8> = page.rows.iter().map(|(key, _)| key[0]).collect();
+        assert_eq!((keys, page.is_last), (vec![39, 38, 37], false));
+        let Ok(page) = map.range_back(&[48], &[90], 3);
+        assert_eq!((page.rows.len(), page.is_last), (2, true));
+        let Ok(page) = map.range_back(&[60], &[90], 3);
+        assert_eq!(
+            page,
+            Page {
+                rows: Vec::new(),
+                is_last: true
+            }
+        );
+    }
+}

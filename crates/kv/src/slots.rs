@@ -1,4 +1,4 @@
-//! What is done with a slot as a whole, beside commands.
+//! Slots as a whole: counted, listed, worked off, beside commands.
 
 use crate::commands::scan;
 use crate::context::Context;

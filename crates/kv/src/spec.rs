@@ -1,4 +1,4 @@
-//! What a command is: its name, how many words it has, where its keys are.
+//! Commands as such: a name, how many words there are, where the keys are.
 
 use resp::{Value, integer_of};
 
@@ -86,7 +86,7 @@ pub enum NoKeys {
     Invalid,
 }
 
-/// What COMMAND GETKEYS answers.
+/// The words of COMMAND GETKEYS.
 impl std::fmt::Display for NoKeys {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {

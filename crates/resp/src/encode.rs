@@ -3,7 +3,7 @@
 use crate::number::double_text;
 use crate::value::Value;
 
-/// What a connection speaks: RESP 2 until it says HELLO 3.
+/// The protocol of a connection: RESP 2 until it says HELLO 3.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     #[default]

@@ -1,4 +1,4 @@
-//! What Redis' clients say, and what they are answered: the protocols RESP 2 and RESP 3, both ways.
+//! The protocols of Redis' clients, RESP 2 and RESP 3, both ways.
 //!
 //! ```text
 //!  bytes received ─ Parser ─▶ Request: its arguments, where they lie in those bytes

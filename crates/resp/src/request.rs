@@ -11,7 +11,7 @@ use crate::inline;
 use crate::number::integer_of;
 use crate::wrong::Wrong;
 
-/// What is too much.
+/// The bounds of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The bytes of one argument.
@@ -32,7 +32,7 @@ impl Default for Limits {
     }
 }
 
-/// What a look at received bytes came to.
+/// The outcome of a look at received bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     Request(Request<'a>),
@@ -92,7 +92,7 @@ pub struct Parser {
     ranges: Vec<Range<usize>>,
     /// The words of a line.
     words: Vec<u8>,
-    /// What `ranges` and `words` hold was handed out: the next call begins anew.
+    /// The contents of `ranges` and `words` were handed out: the next call begins anew.
     is_done: bool,
     /// A request was read before: what comes now is no greeting of another protocol.
     is_greeted: bool,

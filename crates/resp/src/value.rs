@@ -1,8 +1,8 @@
-//! What a command is answered.
+//! Replies, in neither protocol yet.
 
 use std::borrow::Cow;
 
-/// A reply, in neither protocol yet.
+/// A reply, or a part of one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `OK`, `QUEUED`, a type's name.
@@ -28,7 +28,7 @@ pub enum Value {
     Verbatim([u8; 3], Vec<u8>),
     /// Digits. RESP 2: a bulk.
     BigNumber(Cow<'static, str>),
-    /// What was not asked for. RESP 2: an array.
+    /// News that nobody asked for. RESP 2: an array.
     Push(Vec<Value>),
 }
 

@@ -1,8 +1,8 @@
-//! What is wrong with what a client sent. The connection is over with it: nobody knows where the next request would begin.
+//! Mistakes in the bytes of a request. The connection is over with it: nobody knows where the next request would begin.
 
 use std::fmt;
 
-/// What is wrong with the bytes of a request.
+/// A mistake in the bytes of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wrong {
     /// The number behind `*` is none, or more arguments than are allowed.

@@ -1,6 +1,6 @@
 //! COMMAND: which commands there are. It looks at no row.
 //!
-//! Of what Redis tells of a command, its arguments, history, tips and specifications of keys are left out: clients find keys by their places.
+//! A command's arguments, history, tips and specifications of keys, which Redis tells too, are left out: clients find keys by their places.
 
 use resp::Value;
 

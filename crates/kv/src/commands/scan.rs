@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A cursor is the place where the next step begins, so it means the same after a restart, at another leader, at the slot's next owner.
-//! What was there all the time is returned once at least.
+//! A key that was there all the time is returned once at least.
 
 use resp::{Value, integer_of};
 

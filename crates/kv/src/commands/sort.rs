@@ -73,7 +73,7 @@ fn store(db: &mut Db, key: &[u8], items: Vec<Vec<u8>>) -> Done {
 
 fn sorted(db: &mut Db, key: &[u8], options: &Options) -> Result<Vec<Vec<u8>>, Fail> {
     let (items, kind) = items(db, key, options)?;
-    // What is stored has an order, though a set has none.
+    // A list has an order, though the set that it is made of has none.
     let is_ordered = options.is_as_is && options.stored.is_some() && kind == Some(Kind::Set);
     let items = match options.is_as_is {
         true if !is_ordered => items,

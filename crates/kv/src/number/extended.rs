@@ -212,7 +212,7 @@ fn magnitude(text: &str) -> Option<Wide> {
     Some(scaled(number, exponent - fraction.len() as i32))
 }
 
-/// What stands behind `e`; very large ones are as good as larger ones.
+/// The number behind `e`; very large ones are as good as larger ones.
 fn exponent_of(text: &str) -> Option<i32> {
     let (is_negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, text.get(1..)?),
@@ -263,7 +263,7 @@ mod tests {
         read(a).plus(read(b)).expect("finite").text()
     }
 
-    /// What Redis 7.0.15 on x86-64 answered.
+    /// The sums are those that Redis 7.0.15 answered on x86-64.
     #[test]
     fn sums_are_those_of_a_long_double() {
         for (a, b, text) in [

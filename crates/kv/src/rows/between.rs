@@ -1,4 +1,4 @@
-//! What of a sorted set a command means.
+//! Ranges of a sorted set, as commands mean them.
 
 /// One end of a range of scores.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,11 +16,11 @@ pub(crate) enum NameEnd {
     At { name: Vec<u8>, is_open: bool },
 }
 
-/// What of a sorted set is meant.
+/// A range of a sorted set.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Between {
     Scores(ScoreEnd, ScoreEnd),
-    /// Of members that all have one score.
+    /// Ends by name: all members have one score.
     Names(NameEnd, NameEnd),
 }
 

@@ -8,7 +8,7 @@ use crate::rows::keys;
 use crate::rows::{Before, Big, Header, Kind, Meta, PAGE_ROWS, Page, Place, Row, View};
 use crate::slot::Life;
 
-/// What a command did beside its reply.
+/// The effects of a command beside its reply.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub changed: BTreeSet<Vec<u8>>,

@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// What TYPE says.
+    /// The word that TYPE says.
     pub fn name(self) -> &'static str {
         match self {
             Kind::String => "string",
@@ -55,7 +55,7 @@ pub(crate) struct Big {
     pub id: u64,
     /// Members; of a string, bytes.
     pub count: u64,
-    /// Of a list, the index of its first item; they follow one another.
+    /// The index of a list's first item; the others follow one another.
     pub first: u64,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Meta {
     pub place: Place,
 }
 
-/// What there was of a key before a command wrote it.
+/// The key as it was before a command wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Before {
     pub exists: bool,

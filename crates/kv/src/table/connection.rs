@@ -1,4 +1,4 @@
-//! What is the connection's, the cluster's or a transaction's. The door answers it, but for COMMAND.
+//! Commands of the connection, the cluster and transactions. The door answers them, but for COMMAND.
 
 use super::row;
 use crate::commands::about;

@@ -59,7 +59,7 @@ proptest! {
         }
     }
 
-    /// What went is gone: when all keys are deleted, one row for each slot is left.
+    /// A key that went is gone: when all keys are deleted, one row for each slot is left.
     #[test]
     fn nothing_is_left_of_what_went(seed in any::<u64>()) {
         let mut memory = Memory::new(seed).with_small_bounds();

@@ -25,7 +25,7 @@ impl Dice {
     }
 }
 
-/// What stands in a pattern of a command:
+/// The letters in a pattern of a command:
 /// K key, k the key of a type (s h l e z behind it), V value, M member, N number, I index, F float, C count, T time, P pattern, B score end, L
 /// name end; `a|b` one of them; `[x y]` perhaps; `x+` once or more; `#n` the number of keys that follow.
 const PATTERNS: &[&str] = &[
@@ -179,7 +179,7 @@ const PATTERNS: &[&str] = &[
     "SPOP ke 100",
 ];
 
-/// What is not sensible, now and then.
+/// Words that are not sensible, now and then.
 const ODD: &[&str] = &[
     "",
     "-1",
@@ -265,7 +265,7 @@ fn word(part: &str, dice: &mut Dice) -> String {
             key(kind, dice)
         }
         "ks" | "kh" | "kl" | "ke" | "kz" => {
-            // Of another type, now and then.
+            // The key has another type, now and then.
             let kind = if dice.one_in(30) {
                 dice.of(&TYPES)
             } else {

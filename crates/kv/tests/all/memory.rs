@@ -93,7 +93,7 @@ impl Memory {
         self.on_slot(|view| kv::take_expired(view, life, 1000))
     }
 
-    /// What is done with a slot as a whole, until all its rows are here.
+    /// Does something with a slot as a whole, until all its rows are here.
     pub fn on_slot<T>(&mut self, act: impl Fn(&mut View) -> Result<T, kv::Halt<Away>>) -> T {
         let mut here = BTreeSet::new();
         loop {

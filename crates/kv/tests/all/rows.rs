@@ -1,4 +1,4 @@
-//! What holds of the rows after every command, by the bytes that the head of the crate tells.
+//! The rows after every command, held to the bytes that the head of the crate tells.
 
 use std::collections::BTreeMap;
 

@@ -33,7 +33,7 @@ pub fn comparable(words: &[String], value: &Value, protocol: Protocol) -> String
     let mut lines: Vec<&str> = text.split("\r\n").collect();
     match name {
         "TTL" => return "a time".to_owned(),
-        // Of a set some members, and nobody knows which.
+        // Some members of a set, and nobody knows which.
         "SORT" if words.iter().any(|word| word == "BY") => return lines.len().to_string(),
         _ if !is_unordered => return text,
         "ZSCAN" => {

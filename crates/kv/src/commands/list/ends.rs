@@ -1,4 +1,4 @@
-//! What happens at the ends of lists.
+//! The ends of lists: pushed, popped, moved.
 
 use resp::{Value, integer_of};
 
@@ -92,7 +92,7 @@ fn moved(db: &mut Db, source: &[u8], target: &[u8], from: End, to: End) -> Done 
     if list.len() == 0 {
         return Ok(Value::Null);
     }
-    // Of another type, nothing may be taken yet.
+    // Nothing may be taken before it is known that the target is a list.
     let other = Items::open(db, target)?;
     let Some(item) = list.pop(db, from, 1)?.into_iter().next() else {
         return Ok(Value::Null);

@@ -1,4 +1,4 @@
-//! What happens within lists.
+//! The insides of lists: looked at, set, cut, searched.
 
 use resp::Value;
 

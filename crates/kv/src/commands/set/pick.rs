@@ -42,7 +42,7 @@ impl Picked {
 /// Up to so many members are read all, so that each is as likely as another.
 const READ_MAX: usize = 1024;
 
-/// What is drawn from.
+/// A collection that is drawn from.
 pub(crate) trait Pool {
     type Item: Clone + Default;
 
@@ -53,7 +53,7 @@ pub(crate) trait Pool {
     /// Asks for what `some` returns, from all of these hashes on.
     fn ask(&self, db: &mut Db, hashes: &[u64], count: usize) -> Result<(), Fail>;
     fn name(item: &Self::Item) -> &[u8];
-    /// What an item adds to a reply.
+    /// The bytes that an item adds to a reply.
     fn bytes(item: &Self::Item) -> usize;
 }
 
@@ -115,7 +115,7 @@ impl Pool for Sorted {
 
 /// Draws members.
 ///
-/// Of a large set a few are taken near drawn places: about as likely as each other, but not exactly.
+/// A few of many are taken near drawn places: about as likely as each other, but not exactly.
 pub(crate) fn drawn<P: Pool>(db: &mut Db, pool: &P, picked: Picked) -> Result<Vec<P::Item>, Fail> {
     let length = pool.length();
     if length == 0 {
@@ -182,7 +182,7 @@ fn scattered<P: Pool>(db: &mut Db, pool: &P, count: usize) -> Result<Vec<P::Item
         .collect()
 }
 
-/// Of a few items from a place on, each is as likely as another.
+/// The items from a place on, of which each is as likely as another.
 const FEW: usize = 16;
 
 fn near<P: Pool>(db: &mut Db, pool: &P, hash: u64) -> Result<P::Item, Fail> {

@@ -120,7 +120,7 @@ impl Table {
         cell.copied().unwrap_or(0)
     }
 
-    /// What both have in common, and where, from the end.
+    /// The bytes that both have in common, and where, from the end.
     fn walk(&self, a: &[u8], b: &[u8]) -> (Vec<u8>, Vec<(Places, Places)>) {
         let (mut i, mut j) = (a.len(), b.len());
         let mut common = Vec::new();

@@ -1,4 +1,4 @@
-//! What there is in a sorted set.
+//! Looks at a sorted set.
 
 use resp::Value;
 

@@ -15,7 +15,7 @@ enum By {
     Name,
 }
 
-/// What a command says by its name; the rest is said by options.
+/// The choices that a command's name makes; options make the rest.
 #[derive(Clone, Copy, Default)]
 struct Given {
     by: Option<By>,
