@@ -1,5 +1,5 @@
 //! All commands. Names, arities, flags, places of keys and summaries are those of Redis 7.0.15, as its COMMAND and COMMAND DOCS tell
-//! them, for what it has.
+//! them (BSD-3-Clause), for what it has.
 
 mod connection;
 mod hashes;
