@@ -140,7 +140,12 @@ impl Handle {
     fn call(&self, command: Command) -> Result<Vec<u8>, Failure> {
         let (tell, told) = mpsc::channel();
         let replier = Replier::new(move |outcome| drop(tell.send(outcome)));
-        self.ask(What::Call { command, replier })?;
+        let order = None;
+        self.ask(What::Call {
+            command,
+            replier,
+            order,
+        })?;
         // Without a word the host is gone, and nobody knows what it had done.
         match told.recv().unwrap_or(Outcome::Unknown) {
             Outcome::Chosen(answer) => Ok(answer),

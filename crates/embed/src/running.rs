@@ -126,6 +126,7 @@ fn start_host(
             Err(error) => return drop(tell.send(Err(error))),
         };
         let config = HostConfig {
+            others: None,
             machines: builder.machines,
             shelves: Arc::new(OnDisk {
                 directory: builder.directory.join(shelf::STATES),

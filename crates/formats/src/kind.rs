@@ -14,6 +14,8 @@ pub enum LogKind {
     Bytes,
     /// The bytes are the frames of a machine's writes: each replica applies them to a state, and clients write none.
     State,
+    /// As `State`, of a machine that every node has which serves keys: a group of slots.
+    Kv,
 }
 
 impl LogKind {
@@ -27,6 +29,7 @@ impl fmt::Display for LogKind {
         f.write_str(match self {
             LogKind::Bytes => "bytes",
             LogKind::State => "state",
+            LogKind::Kv => "kv",
         })
     }
 }
@@ -38,7 +41,8 @@ impl FromStr for LogKind {
         match text {
             "bytes" => Ok(LogKind::Bytes),
             "state" => Ok(LogKind::State),
-            _ => Err("a log's kind is bytes or state".to_owned()),
+            "kv" => Ok(LogKind::Kv),
+            _ => Err("a log's kind is bytes, state or kv".to_owned()),
         }
     }
 }
@@ -49,7 +53,7 @@ mod tests {
 
     #[test]
     fn what_a_kind_is_called_names_it() {
-        for kind in [LogKind::Bytes, LogKind::State] {
+        for kind in [LogKind::Bytes, LogKind::State, LogKind::Kv] {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         assert!("Bytes".parse::<LogKind>().is_err());

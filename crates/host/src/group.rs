@@ -26,10 +26,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use formats::{LogId, Stand};
-use letters::{News, Not, Says, ToNode, Wish};
+use letters::{Leader, News, Not, Says, ToNode, Wish};
 use ops::{Lane, Work};
-use paxos::Time;
 use paxos::mutation::{self, Mutation};
+use paxos::{NodeId, Time};
 use shelf::{Applied, Identity, Shelf, ShelfError};
 
 use crate::bounds::Bounds;
@@ -75,6 +75,8 @@ pub struct Call {
     pub replier: Replier,
     /// The time when it came.
     pub since: Time,
+    /// ‡ Calls of one order are executed in the order in which they came, though others wait for rows.
+    pub order: Option<u64>,
 }
 
 /// Asks the shelf for something, now or once all is there that was chosen when it came.
@@ -103,6 +105,7 @@ pub struct Job {
 /// The things that all parts of a group know.
 struct Core {
     log: LogId,
+    own: NodeId,
     name: String,
     identity: Identity,
     bounds: Bounds,
@@ -205,7 +208,7 @@ impl Group {
     /// The state of a log that appeared here. Opens its shelf.
     pub fn new(
         (log, name): (LogId, String),
-        (cluster, is_auxiliary): ([u8; 16], bool),
+        (cluster, own, is_auxiliary): ([u8; 16], NodeId, bool),
         machine: Arc<dyn Machine>,
         shelves: Arc<dyn Shelves>,
         bounds: Bounds,
@@ -218,6 +221,7 @@ impl Group {
         };
         let core = Core {
             log,
+            own,
             name,
             identity,
             bounds,
@@ -251,6 +255,15 @@ impl Group {
         }
     }
 
+    /// The node that it is on.
+    pub fn own(&self) -> NodeId {
+        self.core.own
+    }
+
+    pub fn cluster(&self) -> [u8; 16] {
+        self.core.identity.cluster
+    }
+
     pub fn name(&self) -> &str {
         &self.core.name
     }
@@ -272,6 +285,16 @@ impl Group {
 
     pub fn generation(&self) -> u64 {
         self.core.generation
+    }
+
+    /// The node that leads the log, if it is another and known.
+    pub fn leader(&self) -> Option<&Leader> {
+        self.leading.leader.as_ref()
+    }
+
+    /// Drops the calls of this order that are not executed: whoever asked is gone.
+    pub fn forget_order(&mut self, order: u64) {
+        self.leading.forget_order(order);
     }
 
     pub fn call(&mut self, call: Call) {
@@ -365,6 +388,7 @@ impl Group {
             News::Begins { stream } => {
                 let decoded = self.core.intake.decoded();
                 self.leading.begin(stream, decoded);
+                self.core.machine.begins();
             }
             News::Deposed { stream } => self.leading.on_deposed(now, stream),
             News::Passed {
@@ -375,7 +399,7 @@ impl Group {
                 self.leading.on_passed(barrier, stream);
                 self.looking.on_passed(barrier, end);
             }
-            News::Leader { address } => self.leading.leader = address,
+            News::Leader { leader } => self.leading.leader = leader,
             News::Full { why } => self.leading.full = why,
         }
     }

@@ -26,6 +26,8 @@ const CLOCK: Token = Token(0);
 pub struct HostConfig {
     /// By the names of logs.
     pub machines: BTreeMap<String, Arc<dyn Machine>>,
+    /// That of all other logs that are hosted here.
+    pub others: Option<Arc<dyn Machine>>,
     pub shelves: Arc<dyn Shelves>,
     pub bounds: Bounds,
     /// 8 bytes that nobody can predict, or a simulation's.
@@ -43,12 +45,11 @@ pub enum What {
     Call {
         command: Command,
         replier: Replier,
+        /// ‡ Calls of one order are executed in the order in which they came. They are dropped when [it is forgotten](Host::forget_order).
+        order: Option<u64>,
     },
     /// Looks at the state: with all that was chosen before this came, or (`stale`) as it is here now.
-    Look {
-        look: Look,
-        stale: bool,
-    },
+    Look { look: Look, stale: bool },
 }
 
 impl fmt::Debug for Ask {
@@ -117,15 +118,17 @@ impl Host {
         if let News::Appeared {
             name,
             cluster,
+            own,
             is_auxiliary,
         } = news
         {
-            let Some(machine) = self.config.machines.get(&name) else {
+            let machine = self.config.machines.get(&name);
+            let Some(machine) = machine.or(self.config.others.as_ref()) else {
                 return;
             };
             let group = Group::new(
                 (log, name.clone()),
-                (cluster, is_auxiliary),
+                (cluster, own, is_auxiliary),
                 machine.clone(),
                 self.config.shelves.clone(),
                 self.config.bounds,
@@ -149,19 +152,39 @@ impl Host {
         }
     }
 
+    /// Asks something, as a letter would.
+    pub fn ask(&mut self, now: Time, ask: Ask) {
+        self.on_ask(now, ask);
+    }
+
+    /// Drops the calls of this order that are not executed: whoever asked is gone, and what he asks again would be done twice.
+    pub fn forget_order(&mut self, order: u64) {
+        for group in self.groups.values_mut() {
+            group.forget_order(order);
+        }
+        let is_other =
+            |ask: &Ask| !matches!(&ask.what, What::Call { order: own, .. } if *own == Some(order));
+        self.early.retain(|(_, ask)| is_other(ask));
+    }
+
     fn on_ask(&mut self, since: Time, ask: Ask) {
         let group = self.by_name.get(&ask.machine);
         let Some(group) = group.and_then(|log| self.groups.get_mut(log)) else {
-            if !self.config.machines.contains_key(&ask.machine) {
+            if !self.config.machines.contains_key(&ask.machine) && self.config.others.is_none() {
                 return refuse(ask, "no machine of this name was given to this node");
             }
             return self.early.push((since, ask));
         };
         match ask.what {
-            What::Call { command, replier } => group.call(Call {
+            What::Call {
+                command,
+                replier,
+                order,
+            } => group.call(Call {
                 command,
                 replier,
                 since,
+                order,
             }),
             What::Look { look, stale } => group.glance(Glance { look, since, stale }),
         }

@@ -43,6 +43,7 @@ mod state;
 pub use bounds::Bounds;
 pub use filling::ROW as FILL_ROW;
 pub use frame::{Decoder, Frame, NoFrame, WRITES_BYTES_MAX};
+pub use group::Group;
 pub use group::{COPY_ROW, Replier};
 pub use host::{Ask, Host, HostConfig, What};
 pub use jobs::{Look, Shelves};

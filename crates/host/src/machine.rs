@@ -33,6 +33,10 @@ pub trait Machine: Send + Sync + 'static {
     /// Errors: [`Stop::refused`], of which the caller is told the reason; and the errors of `state`, handed on. Nothing is
     /// written then. A panic is told to the caller as a refusal, too.
     fn execute(&self, state: &mut State<'_>, command: &[u8]) -> Result<Vec<u8>, Stop>;
+
+    /// This node begins to execute commands of a log: others may have, since it did so last. For machines that keep something in memory beside
+    /// their rows.
+    fn begins(&self) {}
 }
 
 /// A command for a machine.

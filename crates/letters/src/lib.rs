@@ -45,6 +45,8 @@ pub enum News {
     Appeared {
         name: String,
         cluster: [u8; 16],
+        /// The node itself.
+        own: NodeId,
         /// As in [`Auxiliary`](News::Auxiliary).
         is_auxiliary: bool,
     },
@@ -79,7 +81,7 @@ pub enum News {
         stream: Option<StreamName>,
     },
     /// Another node, or none that is known, leads.
-    Leader { address: Option<String> },
+    Leader { leader: Option<Leader> },
     /// No more is taken for now, for this reason; or it is again.
     Full { why: Option<String> },
     /// From now on this node is an auxiliary of the log, which holds no state; or it is one no more, and the state is to be
@@ -170,6 +172,15 @@ pub enum Not {
     Empty,
     /// It makes no sense, or another restore is under way.
     Allowed,
+}
+
+/// Another node, which leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leader {
+    pub node: NodeId,
+    pub address: String,
+    /// The HOST:PORT at which it answers clients of keys, if it does.
+    pub door: Option<String>,
 }
 
 /// From a host to its node.

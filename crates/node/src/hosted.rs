@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use formats::frame::Piece;
-use formats::{LogId, Stand};
+use formats::{LogId, LogKind, Stand};
 use letters::{News, ToNode, Wish};
 use ops::{ConnId, MachineId};
 use paxos::{NodeId, Time};
@@ -67,15 +67,15 @@ enum Made {
     There(MachineId),
 }
 
-type Make = dyn Fn(&str) -> Option<Made> + Send + Sync;
+type Make = dyn Fn(&str, LogKind) -> Option<Made> + Send + Sync;
 
-/// The guests of this node: asked with the name of each log of kind `state` that appears here.
+/// The guests of this node: asked with the name and the kind of each log that appears here and is one of a machine.
 #[derive(Clone)]
 pub struct Hosts(Arc<Make>);
 
 impl Hosts {
     pub fn new(make: impl Fn(&str) -> Option<Box<dyn Hosted>> + Send + Sync + 'static) -> Hosts {
-        Hosts(Arc::new(move |name| make(name).map(Made::Here)))
+        Hosts(Arc::new(move |name, _| make(name).map(Made::Here)))
     }
 
     /// Another machine of this process hosts the logs of these names: `letters` are what it and the node tell each other.
@@ -83,8 +83,16 @@ impl Hosts {
         machine: MachineId,
         hosts: impl Fn(&str) -> bool + Send + Sync + 'static,
     ) -> Hosts {
-        Hosts(Arc::new(move |name| {
-            hosts(name).then_some(Made::There(machine))
+        Hosts(Arc::new(move |name, kind| {
+            let is = kind == LogKind::State && hosts(name);
+            is.then_some(Made::There(machine))
+        }))
+    }
+
+    /// Another machine of this process hosts all logs of this kind.
+    pub fn of_kind(machine: MachineId, kind: LogKind) -> Hosts {
+        Hosts(Arc::new(move |_, other| {
+            (other == kind).then_some(Made::There(machine))
         }))
     }
 }
@@ -117,7 +125,7 @@ impl HostedLogs {
         if log.kind().is_bytes() {
             return;
         }
-        let guest = match (hosts.0)(log.name()) {
+        let guest = match (hosts.0)(log.name(), log.kind()) {
             None => return,
             Some(Made::Here(hosted)) => {
                 log.attach(hosted.from(), false);
@@ -131,6 +139,7 @@ impl HostedLogs {
                 let appeared = News::Appeared {
                     name: log.name().to_owned(),
                     cluster: cluster.0,
+                    own: env.own.identity.node,
                     is_auxiliary: log.engine().is_auxiliary(),
                 };
                 remote.tell(&mut log.port(env), appeared);

@@ -66,6 +66,8 @@ pub struct Own {
 pub struct Neighbours {
     /// Every node of the cluster that is not this one.
     pub addresses: BTreeMap<NodeId, String>,
+    /// Where they answer clients of keys: those that do, and said so.
+    pub doors: BTreeMap<NodeId, String>,
     /// The peers that frames can be sent to now, and the version they are sent in.
     pub links: BTreeMap<NodeId, u8>,
     /// The peers that answer questions about digests.

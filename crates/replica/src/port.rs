@@ -133,11 +133,12 @@ impl Port<'_> {
         core.is_full(self.env).then(|| core.disk_full(self.env))
     }
 
-    /// The address of the node that leads, if that is another one.
-    pub fn leader_address(&self) -> Option<&str> {
+    /// The node that leads, if that is another one: its address, and where it answers clients of keys.
+    pub fn leader(&self) -> Option<(NodeId, &str, Option<&str>)> {
         let (leader, _) = self.log.core.engine.leader()?;
-        let address = self.env.peers.addresses.get(&leader);
-        address.map(String::as_str)
+        let address = self.env.peers.addresses.get(&leader)?;
+        let door = self.env.peers.doors.get(&leader);
+        Some((leader, address, door.map(String::as_str)))
     }
 
     /// Whether the log is over: it goes on as another, elsewhere.

@@ -11,8 +11,8 @@ use terminal::exit::Failure;
 use terminal::{quantity, show};
 use wire::NodeKind;
 
-use crate::process;
 use crate::settings::Settings;
+use crate::{door, process};
 
 pub const HELP: &str = "\
 The first node makes the cluster, the others join it; each keeps its directory for ever:
@@ -64,6 +64,22 @@ pub struct Arguments {
         hide_env_values = true
     )]
     admin: Option<String>,
+    /// Address to serve keys on, to clients of Redis Cluster
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "LOGBERG_KV",
+        hide_env_values = true
+    )]
+    kv: Option<String>,
+    /// Address that clients of keys are told, if it is not that one
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "LOGBERG_KV_ADVERTISE",
+        hide_env_values = true
+    )]
+    kv_advertise: Option<String>,
     /// Make a new cluster, if the directory is empty
     #[arg(
         long,
@@ -182,7 +198,12 @@ impl Arguments {
         let mut config = settings.node_config()?;
         config.speaks = speaks.unwrap_or_default();
         let kernel = settings.kernel_config(kernel)?;
-        process::serve(config, kernel, settings.admin.as_deref())
+        let door = settings.kv.map(|listen| door::Settings {
+            listen,
+            advertise: settings.kv_advertise,
+            version: env!("CARGO_PKG_VERSION"),
+        });
+        process::serve(config, kernel, settings.admin.as_deref(), door)
     }
 
     fn settings(self) -> Result<Settings> {
@@ -196,6 +217,8 @@ impl Arguments {
             listen: self.listen.or(file.listen),
             advertise: self.advertise.or(file.advertise),
             admin: self.admin.or(file.admin),
+            kv: self.kv.or(file.kv),
+            kv_advertise: self.kv_advertise.or(file.kv_advertise),
             bootstrap: self.bootstrap || (!joined && file.bootstrap),
             voters: self.voters.or(file.voters),
             join: if joined { self.join } else { file.join },

@@ -11,6 +11,7 @@
 
 mod arguments;
 mod config;
+mod door;
 mod settings;
 
 mod in_memory;

@@ -6,16 +6,22 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use client::{Client, Timeouts};
-use formats::ClusterId;
-use linux::{Ink, Kernel, KernelConfig};
+use formats::{ClusterId, LogKind};
+use linux::{Ink, Kernel, KernelConfig, PostOffice};
 use node::Node;
 use node::config::{NodeConfig, Start};
+use node::hosted::Hosts;
 use terminal::exit::{Failure, Kind};
 
-use crate::{admin, in_memory};
+use crate::{admin, door, in_memory};
 
 /// Runs a node until it ends, and says why if that is no good end.
-pub fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) -> Result<()> {
+pub fn serve(
+    mut config: NodeConfig,
+    mut kernel: KernelConfig,
+    admin: Option<&str>,
+    door: Option<door::Settings>,
+) -> Result<()> {
     if kernel.ink == Ink::Ram {
         in_memory::check(
             &config.directory,
@@ -32,6 +38,11 @@ pub fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) 
     // Segments need files too, and a replica without the next one stops: clients must not take them.
     let half = files.map_or(usize::MAX, |limit| (limit / 2) as usize);
     config.limits.connections_max = config.limits.connections_max.min(half);
+    if door.is_some() && kernel.ink == Ink::Ram {
+        return Err(Failure::usage("--kv keeps its state on disk: leave --ink ram out").into());
+    }
+    let office = PostOffice::default();
+    kernel.office = office.clone();
     let mut kernel = Kernel::new(kernel).map_err(|error| match error.kind() {
         std::io::ErrorKind::InvalidInput => Failure::usage(error.to_string()).into(),
         _ => anyhow::Error::new(error).context("cannot set up the event loop"),
@@ -64,14 +75,31 @@ pub fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) 
             .into());
         }
     }
+    let door = door.map(|settings| door::start(&config.directory, settings, office));
+    let door = door.transpose()?;
+    if let Some(door) = &door {
+        config.standing.door.clone_from(&door.advertise);
+        config.hosts = Hosts::of_kind(door::DOOR, LogKind::Kv);
+        tracing::info!(
+            address = door.advertise,
+            "serving keys, by the protocol of Redis"
+        );
+    }
     let servers = config.places.iter().map(|place| place.address.clone());
     let servers = servers.collect();
     let data = config.directory.clone();
     let mut disk = kernel.disk();
-    let mut node = Node::start(config, &mut *disk, linux::now())
-        .map_err(|error| Failure::new(Kind::Failure, error.to_string()))?;
+    let mut node = match Node::start(config, &mut *disk, linux::now()) {
+        Ok(node) => node,
+        Err(error) => {
+            door.into_iter().for_each(door::Running::stop);
+            return Err(Failure::new(Kind::Failure, error.to_string()).into());
+        }
+    };
     warn_of_other_clusters(node.cluster(), servers, data);
     let ran = kernel.run(&mut node).context("the event loop failed");
+    // Its states are flushed once the node hands out nothing more.
+    door.into_iter().for_each(door::Running::stop);
     // The directory is ours until the last write has ended, however long the disk hangs: the next process
     // must not read what one of ours still changes.
     drop(kernel);

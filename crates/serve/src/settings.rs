@@ -22,6 +22,10 @@ pub struct Settings {
     pub advertise: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_advertise: Option<String>,
     #[serde(default)]
     pub bootstrap: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +76,8 @@ impl Settings {
             advertise: Some(self.advertise.clone().unwrap_or_else(|| listen.clone())),
             listen: Some(listen),
             admin: self.admin.clone(),
+            kv: self.kv.clone(),
+            kv_advertise: self.kv_advertise.clone(),
             bootstrap: self.bootstrap,
             voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),
             join: self.join.clone(),

@@ -72,6 +72,8 @@ pub struct LocalOptions {
     pub voters: Option<u32>,
     /// Where node 1, then node 2 … run. None: all on loopback, below the directory.
     pub hosts: Vec<Host>,
+    /// The port of loopback on which node 1, then node 2 … serves keys. Empty: none does.
+    pub kv_ports: Vec<u16>,
 }
 
 /// A place for a node: a namespace of its own, for example.
@@ -100,6 +102,7 @@ impl LocalOptions {
             program: None,
             voters: None,
             hosts: Vec::new(),
+            kv_ports: Vec::new(),
         }
     }
 }
@@ -315,6 +318,9 @@ impl LocalCluster {
                     command.args(["--join", &others.join(",")]);
                 }
             }
+        }
+        if let Some(port) = self.options.kv_ports.get(self.at(id)) {
+            command.arg("--kv").arg(format!("127.0.0.1:{port}"));
         }
         command.args(&self.options.arguments);
         command.args(self.host(id).iter().flat_map(|host| &host.arguments));

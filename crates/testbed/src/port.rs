@@ -1,7 +1,9 @@
 //! Ports on which nobody listens.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 
@@ -38,20 +40,25 @@ fn refusal(port: u16, error: &io::Error) -> String {
     format!("port {port} of this machine {what}; choose another first port with --port")
 }
 
+/// The ports that this process was given: each is given once, for nobody listens there at once.
+static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
 /// `count` ports that are free at this moment. They start at a place that differs between
 /// processes, so that two clusters started together do not ask for the same.
 pub fn free(count: u32) -> Result<Vec<u16>> {
     let span = u32::from(LAST - FIRST);
     let start = std::process::id().wrapping_mul(2_654_435_761) % span;
     let candidates = (0..span).map(|step| FIRST + ((start + step) % span) as u16);
+    let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let ports: Vec<u16> = candidates
-        .filter(|port| is_free(*port).is_ok())
+        .filter(|port| !given.contains(port) && is_free(*port).is_ok())
         .take(count as usize)
         .collect();
     if ports.len() < count as usize {
         let sentence = format!("no {count} free ports between {FIRST} and {LAST} on 127.0.0.1");
         return Err(Failure::new(Kind::Failure, sentence).into());
     }
+    given.extend(&ports);
     Ok(ports)
 }
 

@@ -24,6 +24,8 @@ pub struct Standing {
     /// The zone; empty if the node says none.
     pub zone: String,
     pub kind: NodeKind,
+    /// The HOST:PORT at which it answers clients of keys; empty if it does not.
+    pub door: String,
 }
 
 impl fmt::Display for NodeKind {
@@ -52,7 +54,11 @@ impl Standing {
     pub fn new(zone: &str, kind: NodeKind) -> Result<Standing, String> {
         let zone = zone.to_owned();
         check_zone(&zone).map_err(|refusal| refusal.sentence)?;
-        Ok(Standing { zone, kind })
+        Ok(Standing {
+            zone,
+            kind,
+            door: String::new(),
+        })
     }
 
     /// Writes the statements, but for those that go without saying.
@@ -62,6 +68,9 @@ impl Standing {
         }
         if self.kind != NodeKind::Full {
             line = line.key("node-kind", self.kind);
+        }
+        if !self.door.is_empty() {
+            line = line.key("kv", &self.door);
         }
         line
     }
@@ -73,7 +82,10 @@ impl Standing {
             .unwrap_or("full")
             .parse()
             .map_err(bad)?;
-        Standing::new(line.get("zone").unwrap_or_default(), kind).map_err(bad)
+        let mut standing =
+            Standing::new(line.get("zone").unwrap_or_default(), kind).map_err(bad)?;
+        standing.door = line.get("kv").unwrap_or_default().to_owned();
+        Ok(standing)
     }
 }
 

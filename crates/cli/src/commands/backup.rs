@@ -258,6 +258,7 @@ fn of_taking(error: TakeError) -> anyhow::Error {
         TakeError::Exists(_)
         | TakeError::OtherLog { .. }
         | TakeError::Directory
+        | TakeError::Keys(_)
         | TakeError::Machine(_) => Failure::new(Kind::Refused, error.to_string()).into(),
         // The exit codes of these errors are known.
         TakeError::Admin(error) => anyhow::Error::new(error),

@@ -16,6 +16,7 @@ use store::Manifest;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
+use testbed::port;
 
 use crate::global::Global;
 
@@ -36,6 +37,7 @@ data. A node that dies is started again. Logs go to node-N.log in the directory.
 
 Example:
   logberg dev
+  logberg dev --kv
   logberg dev --nodes 5 --dir /var/tmp/five --port 9001")]
 pub struct Arguments {
     /// How many; 3 in a new directory, as many as there are in another
@@ -47,6 +49,15 @@ pub struct Arguments {
     /// The first node's port, the next one's is one higher; 7117 in a new directory
     #[arg(long, value_name = "BASE", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
+    /// Serve keys, too: the first node at this port, the next one at one higher
+    #[arg(
+        long,
+        value_name = "BASE",
+        num_args = 0..=1,
+        default_missing_value = "7379",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
+    kv: Option<u16>,
     /// Show the nodes' logs on standard error
     #[arg(long)]
     verbose: bool,
@@ -58,6 +69,9 @@ pub struct Arguments {
 struct Layout {
     nodes: u32,
     port: u16,
+    /// The first port at which keys are served, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kv: Option<u16>,
 }
 
 const LAYOUT_FILE: &str = "cluster.json";
@@ -73,7 +87,12 @@ impl Arguments {
                 .context("cannot prepare for Ctrl-C")?;
         }
         let layout = self.layout()?;
+        let kv_ports = match layout.kv {
+            Some(base) => port::from_base(base, layout.nodes)?,
+            None => Vec::new(),
+        };
         let cluster = LocalCluster::prepare(LocalOptions {
+            kv_ports,
             port_base: Some(layout.port),
             logs_shown: self.verbose,
             interrupted: interrupted.clone(),
@@ -114,14 +133,17 @@ impl Arguments {
                 return Ok(Layout {
                     nodes: self.nodes.unwrap_or(NODES),
                     port: self.port.unwrap_or(PORT),
+                    kv: self.kv,
                 });
             }
             Err(error) => {
                 return Err(error).with_context(|| format!("cannot read {}", path.display()));
             }
         };
-        let layout: Layout = serde_json::from_str(&text)
+        let mut layout: Layout = serde_json::from_str(&text)
             .map_err(|error| Failure::new(Kind::Failure, format!("{}: {error}", path.display())))?;
+        // Clients find the doors by the nodes' own words.
+        layout.kv = self.kv.or(layout.kv);
         if self.nodes.is_some_and(|nodes| nodes != layout.nodes) {
             let nodes = layout.nodes;
             let sentence = format!(
@@ -166,12 +188,16 @@ impl Arguments {
             PORT => String::new(),
             _ => format!("--server {servers} "),
         };
+        let keys = layout.kv.map(|port| {
+            format!("  logberg {server}kv init\n  redis-cli -c -p {port} set hello world\n")
+        });
+        let keys = keys.unwrap_or_default();
         show::print(format_args!(
             "{} nodes run at {servers}\nData and logs are in {}\n\n\
              In another terminal:\n  \
              echo hello | logberg {server}append main\n  \
              logberg {server}read main\n  \
-             logberg {server}status\n\n\
+             logberg {server}status\n{keys}\n\
              Ctrl-C stops them; the same command brings them back.",
             layout.nodes,
             self.dir.display()

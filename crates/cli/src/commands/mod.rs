@@ -12,6 +12,7 @@ mod bench;
 mod demo;
 mod dev;
 mod doctor;
+mod kv;
 mod leader;
 mod log;
 mod members;
@@ -66,6 +67,7 @@ commands! {
     trim Trim,
     status Status,
     log Log,
+    kv Kv,
     leader Leader,
     members Members,
     node Node,

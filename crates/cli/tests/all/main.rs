@@ -26,6 +26,7 @@ mod health;
 mod hosts;
 mod in_force;
 mod inks;
+mod keys;
 mod leader;
 mod logs;
 mod members;

@@ -27,6 +27,8 @@ pub enum TakeError {
     Nobody(String),
     #[error("{server} gave a part of the machine's rows: {why}; begin again")]
     BrokenOff { server: String, why: String },
+    #[error("{0} is a group of keys, which backups do not save yet: copy keys out by a client")]
+    Keys(String),
     #[error("the log was trimmed meanwhile: begin again")]
     Trimmed,
     #[error(transparent)]
@@ -176,7 +178,11 @@ impl Client {
         if info.id == 0 {
             return Err(TakeError::Directory);
         }
-        let is_machines = self.log(log)?.kind == LogKind::State.to_string();
+        let kind = self.log(log)?.kind;
+        if kind == LogKind::Kv.to_string() {
+            return Err(TakeError::Keys(log.to_owned()));
+        }
+        let is_machines = kind == LogKind::State.to_string();
         let (source, state, streams) = match is_machines {
             true => {
                 let (server, link, saving) = self.ask_for_rows(log, &status.cluster)?;

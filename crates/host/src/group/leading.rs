@@ -12,7 +12,7 @@ mod running;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use letters::Wish;
+use letters::{Leader, Wish};
 use paxos::mutation::{self, Mutation};
 use paxos::{StreamName, Time};
 use shelf::Applied;
@@ -51,6 +51,8 @@ struct Reign {
 }
 
 struct Waiting {
+    /// Counts calls, so that those that are put back come to their places again.
+    number: u64,
     call: Call,
     /// The rows that were fetched for it, and those that are being fetched.
     pinned: Pinned,
@@ -64,8 +66,9 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(call: Call) -> Waiting {
+    fn new(number: u64, call: Call) -> Waiting {
         Waiting {
+            number,
             call,
             pinned: Pinned::default(),
             asked: Vec::new(),
@@ -79,6 +82,7 @@ impl Waiting {
 
 /// A command that wrote.
 struct Sent {
+    number: u64,
     stream: StreamName,
     /// Where its frame ends in the stream.
     end: u64,
@@ -90,6 +94,7 @@ struct Sent {
 
 /// A command that wrote nothing.
 struct Seen {
+    number: u64,
     stream: StreamName,
     /// The last frame of which it read something.
     frame: u64,
@@ -115,8 +120,11 @@ pub struct Leading {
     /// The last frame that is chosen, as far as this node was handed the log.
     chosen_frame: u64,
     random: u64,
-    /// The address of another node that leads.
-    pub leader: Option<String>,
+    /// Another node that leads.
+    pub leader: Option<Leader>,
+    /// ‡ By order: the calls behind one of it that rows are fetched for.
+    held: BTreeMap<u64, Vec<Waiting>>,
+    calls: u64,
     /// Why nothing is written now.
     pub full: Option<String>,
 }
@@ -137,6 +145,8 @@ impl Leading {
             chosen_frame: 0,
             random: seed,
             leader: None,
+            held: BTreeMap::new(),
+            calls: 0,
             full: None,
         }
     }
@@ -148,7 +158,20 @@ impl Leading {
             return call.replier.reply(Outcome::NotNow(why.to_owned()));
         }
         self.waiting_bytes += call.command.bytes();
-        self.waiting.push_back(Waiting::new(call));
+        self.calls += 1;
+        self.waiting.push_back(Waiting::new(self.calls, call));
+    }
+
+    /// Drops what waits of this order: whoever asked is gone, and what he asks again would be done twice.
+    pub fn forget_order(&mut self, order: u64) {
+        let is_other = |waiting: &Waiting| waiting.call.order != Some(order);
+        self.waiting.retain(is_other);
+        self.waiting_bytes = self.waiting.iter().map(|w| w.call.command.bytes()).sum();
+        for (_, fetching) in self.fetching.values_mut() {
+            fetching.retain(is_other);
+        }
+        self.fetched.retain(is_other);
+        self.held.remove(&order);
     }
 
     pub fn is_ready(&self, keeping: &Keeping) -> bool {
@@ -194,21 +217,29 @@ impl Leading {
         }
         if !mutation::is(Mutation::HostAnswersOfOlderReign) {
             let seen = std::mem::take(&mut self.seen);
-            self.again(seen.into_iter().map(|seen| seen.call));
+            self.again(seen.into_iter().map(|seen| (seen.number, seen.call)));
         }
-        let fetching = std::mem::take(&mut self.fetching);
-        let fetching = fetching.into_values().flat_map(|(_, waiting)| waiting);
-        let fetched = std::mem::take(&mut self.fetched);
-        let both = fetching.chain(fetched).map(|waiting| waiting.call);
-        self.again(both.collect::<Vec<_>>().into_iter());
+        self.give_fetches_up();
     }
 
-    /// Puts calls before all others, in their order: they were not done.
-    fn again(&mut self, calls: impl DoubleEndedIterator<Item = Call>) {
-        for call in calls.rev() {
+    /// Puts calls into their places again: they were not done.
+    fn again(&mut self, calls: impl IntoIterator<Item = (u64, Call)>) {
+        for (number, call) in calls {
             self.waiting_bytes += call.command.bytes();
-            self.waiting.push_front(Waiting::new(call));
+            self.waiting.push_back(Waiting::new(number, call));
         }
+        let waiting = self.waiting.make_contiguous();
+        waiting.sort_by_key(|waiting| waiting.number);
+    }
+
+    /// What rows were fetched for, and what waits behind it, is executed again from its beginning.
+    fn give_fetches_up(&mut self) {
+        let fetching = std::mem::take(&mut self.fetching).into_values();
+        let fetching = fetching.flat_map(|(_, waiting)| waiting);
+        let held = std::mem::take(&mut self.held).into_values().flatten();
+        let fetched = std::mem::take(&mut self.fetched);
+        let all = fetching.chain(held).chain(fetched);
+        self.again(all.map(|waiting| (waiting.number, waiting.call)));
     }
 
     /// The stream is chosen so far; `frame` is the last whole one.
@@ -236,7 +267,7 @@ impl Leading {
         self.sent = others;
         match length {
             // All below it was handed over, and answered.
-            Some(_) => self.again(of_it.into_iter().map(|sent| sent.call)),
+            Some(_) => self.again(of_it.into_iter().map(|sent| (sent.number, sent.call))),
             None => of_it
                 .into_iter()
                 .for_each(|sent| sent.call.replier.reply(Outcome::Unknown)),
@@ -287,14 +318,9 @@ impl Leading {
     }
 
     pub fn on_fetch_failed(&mut self, fetch: u64) {
-        let failed = self.fetching.remove(&fetch);
-        let calls = failed.into_iter().flat_map(|(_, waiting)| waiting);
-        self.again(
-            calls
-                .map(|waiting| waiting.call)
-                .collect::<Vec<_>>()
-                .into_iter(),
-        );
+        if self.fetching.contains_key(&fetch) {
+            self.give_fetches_up();
+        }
     }
 
     pub fn settle(
@@ -323,7 +349,8 @@ impl Leading {
 
     /// Nothing is executed here now.
     fn turn_away(&mut self, now: Time) {
-        let (leader, reigns) = (self.leader.clone(), self.reign.is_some());
+        let leader = self.leader.as_ref().map(|leader| leader.address.clone());
+        let reigns = self.reign.is_some();
         let is_over = |waiting: &Waiting| {
             let knows_better = leader.is_some() && !reigns;
             knows_better || now >= waiting.call.since + HOLD
@@ -355,7 +382,11 @@ impl Leading {
             && let Some(waiting) = self.waiting.pop_front()
         {
             self.waiting_bytes -= waiting.call.command.bytes();
-            self.execute_one(waiting, wall_ms, applied, core, &mut round);
+            let order = waiting.call.order;
+            match order.and_then(|order| self.held.get_mut(&order)) {
+                Some(held) => held.push(waiting),
+                None => self.execute_one(waiting, wall_ms, applied, core, &mut round),
+            }
         }
         self.end_frame(&mut round);
         self.end_round(round, core, out);
@@ -368,7 +399,30 @@ impl Leading {
             && self.overlay.bytes() < core.bounds.overlay_bytes_max
     }
 
+    /// Executes a command, unless rows have to be fetched first. ‡ What follows it in its order waits for it.
     fn execute_one(
+        &mut self,
+        waiting: Waiting,
+        wall_ms: Option<u64>,
+        applied: u64,
+        core: &Core,
+        round: &mut Round,
+    ) {
+        let order = waiting.call.order;
+        let fetching = round.fetching.len();
+        self.try_one(waiting, wall_ms, applied, core, round);
+        let Some(order) = order else { return };
+        if round.fetching.len() > fetching {
+            self.held.entry(order).or_default();
+        } else if let Some(held) = self.held.remove(&order) {
+            for waiting in held.into_iter().rev() {
+                self.waiting_bytes += waiting.call.command.bytes();
+                self.waiting.push_front(waiting);
+            }
+        }
+    }
+
+    fn try_one(
         &mut self,
         mut waiting: Waiting,
         wall_ms: Option<u64>,
@@ -385,7 +439,7 @@ impl Leading {
             self.end_frame(round);
         }
         let Some(reign) = &mut self.reign else {
-            return self.again([waiting.call].into_iter());
+            return self.again([(waiting.number, waiting.call)]);
         };
         if round.is_empty() {
             // A frame has one time. It never goes back.
@@ -430,6 +484,7 @@ impl Leading {
         };
         if done.writes.is_empty() && done.forgotten.is_empty() {
             round.seen.push(Seen {
+                number: waiting.number,
                 stream: reign.stream,
                 frame: done.seen,
                 barrier: 0,
@@ -449,7 +504,7 @@ impl Leading {
         round.bytes += done.bytes;
         round.writes.extend(done.writes);
         round.forgotten.extend(done.forgotten);
-        round.written.push((waiting.call, outcome));
+        round.written.push((waiting.number, waiting.call, outcome));
         if round.bytes >= core.bounds.frame_bytes {
             self.end_frame(round);
         }
@@ -474,12 +529,13 @@ impl Leading {
         reign.end += bytes.len() as u64;
         round.submits.extend_from_slice(&bytes);
         round.bytes = 0;
-        for (call, outcome) in round.written.drain(..) {
+        for (number, call, outcome) in round.written.drain(..) {
             if mutation::is(Mutation::HostAnswersBeforeChosen) {
                 call.replier.reply(outcome);
                 continue;
             }
             self.sent.push_back(Sent {
+                number,
                 stream: reign.stream,
                 end: reign.end,
                 call,
@@ -530,9 +586,9 @@ impl Leading {
 
     /// Turns away what was not executed.
     pub fn refuse_all(&mut self, outcome: &Outcome) {
+        self.give_fetches_up();
         self.waiting_bytes = 0;
-        let fetched = self.fetched.drain(..);
-        for waiting in self.waiting.drain(..).chain(fetched) {
+        for waiting in self.waiting.drain(..) {
             waiting.call.replier.reply(outcome.clone());
         }
     }
@@ -544,12 +600,9 @@ impl Leading {
         }
         self.reign = None;
         self.overlay = Overlay::default();
-        let seen = std::mem::take(&mut self.seen);
-        let fetching = std::mem::take(&mut self.fetching);
-        let fetching = fetching.into_values().flat_map(|(_, waiting)| waiting);
-        let calls = fetching.map(|waiting| waiting.call);
-        let calls = seen.into_iter().map(|seen| seen.call).chain(calls);
-        self.again(calls.collect::<Vec<_>>().into_iter());
+        let seen = std::mem::take(&mut self.seen).into_iter();
+        self.again(seen.map(|seen| (seen.number, seen.call)));
+        self.give_fetches_up();
     }
 
     pub fn deadline(&self) -> Option<Time> {
@@ -567,7 +620,7 @@ struct Round {
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     forgotten: Vec<Vec<u8>>,
     bytes: usize,
-    written: Vec<(Call, Outcome)>,
+    written: Vec<(u64, Call, Outcome)>,
     /// Frames.
     submits: Vec<u8>,
     seen: Vec<Seen>,

@@ -33,6 +33,7 @@ impl Refilling {
             // A group that is gone hears nothing more.
             replier: Replier::new(move |outcome| drop(tell.send((client, outcome)))),
             since: now,
+            order: None,
         }
     }
 

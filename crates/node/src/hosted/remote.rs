@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use formats::frame::Piece;
 use formats::{Frame, LogId, Stand};
-use letters::{CREDIT_BYTES, News, ToHost, Wish};
+use letters::{CREDIT_BYTES, Leader, News, ToHost, Wish};
 use ops::{Letter, MachineId, Op};
 use paxos::{NodeId, ReadId, StreamName, Time};
 use replica::{Event, NotNow, Port};
@@ -45,7 +45,7 @@ pub(super) struct Remote {
     /// Turns through the peers.
     turn: usize,
     /// The last word to the host.
-    told_leader: Option<String>,
+    told_leader: Option<Leader>,
     told_full: bool,
     next_at: Option<Time>,
     aside_at: Time,
@@ -262,11 +262,15 @@ impl Remote {
         }
         let leader = match port.is_leading() {
             true => None,
-            false => port.leader_address().map(str::to_owned),
+            false => port.leader().map(|(node, address, door)| Leader {
+                node,
+                address: address.to_owned(),
+                door: door.map(str::to_owned),
+            }),
         };
         if leader != self.told_leader {
             self.told_leader.clone_from(&leader);
-            self.tell(port, News::Leader { address: leader });
+            self.tell(port, News::Leader { leader });
         }
         let full = port.full();
         if full.is_some() != self.told_full {

@@ -82,6 +82,7 @@ impl Stage {
     fn over(media: &Media) -> Stage {
         let machine: Arc<dyn Machine> = Arc::new(Nothing);
         let config = HostConfig {
+            others: None,
             machines: BTreeMap::from([("m".to_owned(), machine)]),
             shelves: Arc::new(One(media.clone())),
             bounds: Bounds {
@@ -100,6 +101,7 @@ impl Stage {
             held_back: Vec::new(),
         };
         stage.tell(News::Appeared {
+            own: paxos::NodeId(1),
             name: "m".to_owned(),
             cluster: CLUSTER,
             is_auxiliary: false,

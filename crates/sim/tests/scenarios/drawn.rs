@@ -362,7 +362,14 @@ fn ask(theatre: &mut Theatre, all: &All, index: usize) {
         }
     });
     let command = Command::Plain(text.into_bytes());
-    theatre.write(index, What::Call { command, replier });
+    // Of half of the clients the commands are executed in their order.
+    let order = (theatre.below(2) == 0).then_some(index as u64);
+    let what = What::Call {
+        command,
+        replier,
+        order,
+    };
+    theatre.write(index, what);
 }
 
 /// So many questions, mostly where the log is led.

@@ -198,6 +198,7 @@ impl Theatre {
             let companion = stage.world.add_companion(node, HOST, move |_, now| {
                 starts += 1;
                 let config = HostConfig {
+                    others: None,
                     machines: BTreeMap::from([(log.to_owned(), guest.machine.clone())]),
                     shelves: Arc::new(models.clone()),
                     bounds: guest.bounds,
@@ -283,6 +284,7 @@ impl Theatre {
                     }
                 });
                 What::Call {
+                    order: None,
                     command: Command::Plain(command.into_bytes()),
                     replier,
                 }
@@ -863,6 +865,7 @@ fn a_machine_that_panics_refuses_one_command() {
     for command in ["add a e1", "panic", "get a"] {
         let kept = outcomes.clone();
         let what = What::Call {
+            order: None,
             command: Command::Plain(command.as_bytes().to_vec()),
             replier: Replier::new(move |outcome| kept.lock().unwrap().push(outcome)),
         };

@@ -235,6 +235,11 @@ impl Node {
         if said.is_listed || !self.env.peers.addresses.contains_key(&from) {
             self.learn_address(from, &said.address);
         }
+        let door = said.standing.door.clone();
+        match door.is_empty() {
+            true => _ = self.env.peers.doors.remove(&from),
+            false => _ = self.env.peers.doors.insert(from, door),
+        }
         self.peers.get_or_add(from).said.on_greeting(said);
         self.forget_stopped(from);
     }

@@ -1,0 +1,202 @@
+//! PING, HELLO, CLIENT: about the connection.
+
+use resp::{Protocol, Value};
+
+use super::{REDIS_VERSION, error, is, no_subcommand, number, text, wrong_count};
+use crate::client::{Client, Wants};
+
+pub fn ping(client: &Client, words: &[&[u8]]) -> Value {
+    match words {
+        [_] => Value::Simple("PONG".into()),
+        [_, said] => Value::bulk(*said),
+        _ => {
+            let _ = client;
+            error("ERR wrong number of arguments for 'ping' command")
+        }
+    }
+}
+
+pub fn select(words: &[&[u8]]) -> Value {
+    match words.get(1).map(|word| number(word)) {
+        Some(Ok(0)) => Value::OK,
+        Some(Ok(_)) => error("ERR SELECT is not allowed in cluster mode"),
+        _ => error("ERR invalid DB index"),
+    }
+}
+
+pub fn hello(client: &mut Client, words: &[&[u8]]) -> Value {
+    let mut protocol = client.protocol;
+    if let Some(version) = words.get(1) {
+        protocol = match number(version) {
+            Ok(2) => Protocol::Resp2,
+            Ok(3) => Protocol::Resp3,
+            Ok(_) => return error("NOPROTO unsupported protocol version"),
+            Err(_) => {
+                return error("ERR Protocol version is not an integer or out of range");
+            }
+        };
+    }
+    let mut name = None;
+    let mut rest = words.get(2..).unwrap_or_default();
+    while let [option, ..] = rest {
+        rest = match rest {
+            [_, user, _, rest @ ..] if is(option, "auth") => {
+                if !is(user, "default") {
+                    return error("WRONGPASS invalid username-password pair or user is disabled.");
+                }
+                rest
+            }
+            [_, called, rest @ ..] if is(option, "setname") => {
+                name = Some(*called);
+                rest
+            }
+            _ => {
+                let option = String::from_utf8_lossy(option);
+                return error(format!("ERR Syntax error in HELLO option '{option}'"));
+            }
+        };
+    }
+    if let Some(name) = name {
+        if !is_name(name) {
+            return bad_name();
+        }
+        client.name = name.to_vec();
+    }
+    client.protocol = protocol;
+    let version = match protocol {
+        Protocol::Resp2 => 2,
+        Protocol::Resp3 => 3,
+    };
+    Value::Map(vec![
+        (text("server"), text("redis")),
+        (text("version"), text(REDIS_VERSION)),
+        (text("proto"), Value::Integer(version)),
+        (text("id"), Value::Integer(client.id as i64)),
+        (text("mode"), text("cluster")),
+        (text("role"), text("master")),
+        (text("modules"), Value::Array(Vec::new())),
+    ])
+}
+
+fn is_name(name: &[u8]) -> bool {
+    name.iter().all(|byte| (b'!'..=b'~').contains(byte))
+}
+
+fn bad_name() -> Value {
+    error("ERR Client names cannot contain spaces, newlines or special characters.")
+}
+
+/// One line of CLIENT LIST.
+pub fn line(client: &Client) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!(
+        "id={} addr={} laddr= fd=0 name={} age=0 idle=0 flags={} db=0 sub=0 psub=0 ssub=0 multi={} watch={} qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=client user=default redir=-1 resp={} lib-name={} lib-ver={}",
+        client.id,
+        client.peer,
+        text(&client.name),
+        if client.transaction.is_some() {
+            "x"
+        } else {
+            "N"
+        },
+        client
+            .transaction
+            .as_ref()
+            .map_or(-1, |transaction| transaction.commands.len() as i64),
+        i32::from(client.watches),
+        client.input_bytes(),
+        if client.protocol == Protocol::Resp3 {
+            3
+        } else {
+            2
+        },
+        text(&client.library[0]),
+        text(&client.library[1]),
+    )
+}
+
+/// CLIENT, but for LIST, which is about others. `None`: there is no answer.
+pub fn client(client: &mut Client, words: &[&[u8]]) -> Option<Value> {
+    let Some(subcommand) = words.get(1) else {
+        return Some(error("ERR wrong number of arguments for 'client' command"));
+    };
+    let value = match words.get(2..).unwrap_or_default() {
+        [] if is(subcommand, "id") => Value::Integer(client.id as i64),
+        [] if is(subcommand, "getname") => match client.name.is_empty() {
+            true => Value::Null,
+            false => Value::bulk(client.name.clone()),
+        },
+        [name] if is(subcommand, "setname") => match is_name(name) {
+            true => {
+                client.name = name.to_vec();
+                Value::OK
+            }
+            false => bad_name(),
+        },
+        [what, value] if is(subcommand, "setinfo") => {
+            let place = match () {
+                () if is(what, "lib-name") => 0,
+                () if is(what, "lib-ver") => 1,
+                () => {
+                    let what = String::from_utf8_lossy(what);
+                    return Some(error(format!("ERR Unrecognized option '{what}'")));
+                }
+            };
+            if !is_name(value) {
+                let what = String::from_utf8_lossy(what).to_lowercase();
+                return Some(error(format!(
+                    "ERR {what} cannot contain spaces, newlines or special characters."
+                )));
+            }
+            client.library[place] = value.to_vec();
+            Value::OK
+        }
+        [] if is(subcommand, "info") => {
+            Value::Verbatim(*b"txt", (line(client) + "\n").into_bytes())
+        }
+        [how] if is(subcommand, "reply") => match () {
+            () if is(how, "on") => {
+                client.wants = Wants::All;
+                Value::OK
+            }
+            () if is(how, "off") => {
+                client.wants = Wants::None;
+                return None;
+            }
+            () if is(how, "skip") => {
+                if client.wants == Wants::All {
+                    client.wants = Wants::AllButNext;
+                }
+                return None;
+            }
+            () => error("ERR syntax error"),
+        },
+        [_] if is(subcommand, "no-evict") || is(subcommand, "no-touch") => Value::OK,
+        [] if is(subcommand, "getredir") => Value::Integer(-1),
+        [] if is(subcommand, "unpause") => Value::OK,
+        _ if [
+            "tracking",
+            "trackinginfo",
+            "caching",
+            "pause",
+            "kill",
+            "unblock",
+        ]
+        .iter()
+        .any(|name| is(subcommand, name)) =>
+        {
+            let name = String::from_utf8_lossy(subcommand).to_uppercase();
+            error(format!("ERR CLIENT {name} is not supported here"))
+        }
+        _ if [
+            "id", "getname", "setname", "setinfo", "info", "reply", "no-evict", "getredir",
+        ]
+        .iter()
+        .any(|name| is(subcommand, name)) =>
+        {
+            wrong_count("client", subcommand)
+        }
+        _ => no_subcommand("CLIENT", subcommand),
+    };
+    Some(value)
+}

@@ -1,0 +1,289 @@
+//! One connection: what came, what is to be answered, in which order.
+//!
+//! ```text
+//!  received ─ parser ─▶ requests ─▶ a place in `replies` each ─▶ answered in any order ─▶ sent in their order
+//! ```
+
+use std::collections::VecDeque;
+
+use resp::{Limits, Parser, Protocol, Value, encode};
+
+/// A connection is not read while so many of its commands are unanswered …
+const UNANSWERED_MAX: usize = 1_024;
+/// … or so many bytes unsent.
+const UNSENT_MAX: usize = 1 << 20;
+/// The longest argument: all that a command writes has room in one frame.
+pub const BULK_BYTES_MAX: usize = 6 << 20;
+/// The commands of one transaction, in bytes.
+const QUEUED_BYTES_MAX: usize = BULK_BYTES_MAX;
+/// An input that took more room than this gives it back once it is empty.
+const KEPT_BYTES: usize = 4 << 10;
+
+pub fn limits() -> Limits {
+    Limits {
+        bulk_bytes_max: BULK_BYTES_MAX,
+        ..Limits::default()
+    }
+}
+
+/// A reply that is to come.
+enum Reply {
+    Awaited,
+    Here(Vec<u8>),
+    /// What became of the command is not known: the connection ends without a word.
+    Never,
+}
+
+/// MULTI, and what was queued since.
+#[derive(Default)]
+pub struct Transaction {
+    pub commands: Vec<Vec<Vec<u8>>>,
+    pub bytes: usize,
+    /// A command was refused when it was to be queued.
+    pub has_failed: bool,
+}
+
+impl Transaction {
+    /// False if there is no room.
+    pub fn queue(&mut self, words: &[&[u8]]) -> bool {
+        let words: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
+        self.bytes += words.iter().map(|word| word.len() + 8).sum::<usize>();
+        self.commands.push(words);
+        self.bytes <= QUEUED_BYTES_MAX
+    }
+}
+
+/// Which replies a client wants (CLIENT REPLY).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wants {
+    #[default]
+    All,
+    None,
+    AllButNext,
+}
+
+pub struct Client {
+    pub id: u64,
+    pub peer: String,
+    pub name: Vec<u8>,
+    pub library: [Vec<u8>; 2],
+    pub protocol: Protocol,
+    pub transaction: Option<Transaction>,
+    pub watches: bool,
+    /// What it watches is forgotten with the next answer: that of its transaction.
+    pub unwatches: bool,
+    pub wants: Wants,
+    /// The group of the commands that are not answered.
+    pub group: Option<String>,
+    input: Vec<u8>,
+    /// The bytes of it that its door has counted.
+    pub counted: usize,
+    parser: Option<Parser>,
+    replies: VecDeque<Reply>,
+    /// The number of the first of them.
+    first: u64,
+    out: Vec<u8>,
+    /// The lengths of what is being sent.
+    sending: VecDeque<usize>,
+    is_receiving: bool,
+    /// Nothing more is read; it is closed when all is answered and sent.
+    is_ending: bool,
+}
+
+impl Client {
+    pub fn new(id: u64, peer: String) -> Client {
+        Client {
+            id,
+            peer,
+            name: Vec::new(),
+            library: Default::default(),
+            protocol: Protocol::Resp2,
+            transaction: None,
+            watches: false,
+            unwatches: false,
+            wants: Wants::All,
+            group: None,
+            input: Vec::new(),
+            counted: 0,
+            parser: Some(Parser::new(limits())),
+            replies: VecDeque::new(),
+            first: 0,
+            out: Vec::new(),
+            sending: VecDeque::new(),
+            is_receiving: false,
+            is_ending: false,
+        }
+    }
+
+    pub fn on_received(&mut self, bytes: &[u8]) {
+        self.is_receiving = false;
+        if !self.is_ending {
+            self.input.extend_from_slice(bytes);
+        }
+    }
+
+    pub fn input_bytes(&self) -> usize {
+        self.input.len()
+    }
+
+    /// Lends what came, and how to read it, until [`Client::give_back`].
+    pub fn take_input(&mut self) -> Option<(Parser, Vec<u8>)> {
+        let parser = self.parser.take()?;
+        Some((parser, std::mem::take(&mut self.input)))
+    }
+
+    /// Takes back what was lent, without the bytes that are done with.
+    pub fn give_back(&mut self, parser: Parser, mut input: Vec<u8>, done: usize) {
+        self.parser = Some(parser);
+        if self.is_ending {
+            return;
+        }
+        if done >= input.len() {
+            input.clear();
+            if input.capacity() > KEPT_BYTES {
+                input = Vec::new();
+            }
+        } else if done > 0 {
+            input.drain(..done);
+        }
+        self.input = input;
+    }
+
+    /// Whether a further request is taken.
+    pub fn takes_more(&self) -> bool {
+        let unsent = self.out.len() + self.sending.iter().sum::<usize>();
+        !self.is_ending && self.replies.len() < UNANSWERED_MAX && unsent < UNSENT_MAX
+    }
+
+    /// Whether more is to be received, and is not yet asked for.
+    pub fn begins_to_receive(&mut self) -> bool {
+        let begins = !self.is_receiving && self.takes_more();
+        self.is_receiving |= begins;
+        begins
+    }
+
+    /// Whether all that was asked is answered.
+    pub fn is_idle(&self) -> bool {
+        self.replies.is_empty()
+    }
+
+    pub fn answer(&mut self, value: &Value) {
+        let mut bytes = Vec::new();
+        encode(value, self.protocol, &mut bytes);
+        match std::mem::take(&mut self.wants) {
+            Wants::All => self.replies.push_back(Reply::Here(bytes)),
+            Wants::AllButNext => {}
+            Wants::None => self.wants = Wants::None,
+        }
+        self.settle();
+    }
+
+    /// A reply that is to come: its number.
+    pub fn await_answer(&mut self) -> u64 {
+        self.replies.push_back(Reply::Awaited);
+        self.first + self.replies.len() as u64 - 1
+    }
+
+    /// The reply of that number; `None` if there will be none.
+    pub fn on_answer(&mut self, number: u64, bytes: Option<Vec<u8>>) {
+        let at = number.wrapping_sub(self.first) as usize;
+        if let Some(reply) = self.replies.get_mut(at) {
+            *reply = match (bytes, self.wants) {
+                (None, _) => Reply::Never,
+                (Some(bytes), Wants::All) => Reply::Here(bytes),
+                (Some(_), _) => Reply::Here(Vec::new()),
+            };
+        }
+        self.settle();
+    }
+
+    /// Moves what is answered, in its order, to what is sent.
+    fn settle(&mut self) {
+        while let Some(reply) = self.replies.front_mut() {
+            match reply {
+                Reply::Awaited => return,
+                Reply::Here(bytes) => self.out.append(bytes),
+                Reply::Never => {
+                    self.replies.clear();
+                    self.end();
+                    return;
+                }
+            }
+            self.replies.pop_front();
+            self.first += 1;
+        }
+        self.group = None;
+    }
+
+    pub fn take_output(&mut self) -> Option<Vec<u8>> {
+        if self.out.is_empty() {
+            return None;
+        }
+        self.sending.push_back(self.out.len());
+        Some(std::mem::take(&mut self.out))
+    }
+
+    pub fn on_sent(&mut self) {
+        self.sending.pop_front();
+    }
+
+    /// Nothing more of it is read.
+    pub fn end(&mut self) {
+        self.is_ending = true;
+        self.input = Vec::new();
+    }
+
+    /// Whether it is to be closed: all that was asked before its end is answered.
+    pub fn is_over(&self) -> bool {
+        self.is_ending && self.replies.is_empty() && self.out.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client() -> Client {
+        Client::new(1, "somebody".to_owned())
+    }
+
+    #[test]
+    fn replies_are_sent_in_the_order_of_their_requests() {
+        let mut client = client();
+        let first = client.await_answer();
+        client.answer(&Value::OK);
+        let last = client.await_answer();
+        client.on_answer(last, Some(b"3".to_vec()));
+        assert_eq!(client.take_output(), None);
+        client.on_answer(first, Some(b"1".to_vec()));
+        assert_eq!(client.take_output().as_deref(), Some(&b"1+OK\r\n3"[..]));
+        assert!(client.is_idle() && !client.is_over());
+    }
+
+    #[test]
+    fn what_nobody_knows_ends_the_connection_behind_what_is_known() {
+        let mut client = client();
+        let known = client.await_answer();
+        let unknown = client.await_answer();
+        client.answer(&Value::OK);
+        client.on_answer(unknown, None);
+        assert!(!client.is_over());
+        client.on_answer(known, Some(b"1".to_vec()));
+        assert_eq!(client.take_output().as_deref(), Some(&b"1"[..]));
+        assert!(client.is_over());
+    }
+
+    #[test]
+    fn a_client_that_never_reads_is_not_read() {
+        let mut client = client();
+        while client.takes_more() {
+            client.answer(&Value::bulk(vec![0; 1000]));
+            _ = client.take_output();
+        }
+        assert_eq!(client.sending.iter().sum::<usize>() >> 20, 1);
+        while !client.sending.is_empty() {
+            client.on_sent();
+        }
+        assert!(client.takes_more());
+    }
+}

@@ -1,0 +1,41 @@
+//! The Redis door of a node: clients' connections, and the groups whose slots it serves.
+//!
+//! ```text
+//!  client ─▶ Client: bytes to requests ─▶ Door: answers itself │ finds the group ─▶ Host: executes at its leader (Slots, kv)
+//!     ▲                                                                                 │
+//!     └──── replies in the order of the requests ◀──── once chosen, or a redirect ◀─────┘
+//! ```
+//!
+//! A door and its host are one machine, on a thread of their own. A command waits in the host while nobody leads its group, up to 1.8 s: a client
+//! of an election notices a delay, and no error.
+//!
+//! ‡ No reply invites a client to do twice what was done. What was not executed is answered with MOVED or CLUSTERDOWN. Where nobody can say, the
+//! connection ends without a word.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `door` | the machine: connections, requests, replies |
+//! | `client` | one connection: what came, in which order it is answered |
+//! | `answers` | what the door says itself: CLUSTER, HELLO, INFO, COMMAND |
+//! | `groups` | which slots each group serves, and who leads it |
+//! | `spread` | commands without a key, on all groups that are led here |
+//! | `slots` | the groups' machine: commands on the rows of slots |
+//! | `order` | what a door asks of that machine, as bytes |
+//! | `watched`, `rows` | WATCH; a machine's rows as `kv` sees them |
+
+#![forbid(unsafe_code)]
+
+mod answers;
+mod client;
+mod door;
+mod groups;
+mod order;
+mod rows;
+mod slots;
+mod spread;
+mod watched;
+
+pub use client::BULK_BYTES_MAX;
+pub use door::{Door, DoorConfig};
+pub use groups::{name_of, range_of};
+pub use slots::Slots;

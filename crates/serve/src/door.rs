@@ -1,0 +1,127 @@
+//! The door for clients of keys: a machine beside the node, on a thread of its own.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+
+use anyhow::Result;
+use door::{Door, DoorConfig, Slots};
+use host::{Bounds, Host, HostConfig, OnDisk};
+use linux::{Kernel, KernelConfig, LinuxDisk, PostOffice, Stopper};
+use ops::{Disk, MachineId};
+use terminal::exit::{Failure, Kind};
+
+/// The machine that a node's letters go to.
+pub const DOOR: MachineId = MachineId(1);
+
+pub struct Settings {
+    pub listen: String,
+    /// As clients reach it, if that is not where it listens.
+    pub advertise: Option<String>,
+    pub version: &'static str,
+}
+
+/// A door that runs.
+pub struct Running {
+    /// HOST:PORT, as clients reach it.
+    pub advertise: String,
+    stopper: Stopper,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    pub fn stop(self) {
+        self.stopper.stop();
+        if self.thread.join().is_err() {
+            tracing::error!("the door for clients of keys panicked");
+        }
+    }
+}
+
+/// Starts it. Groups come to it once the node runs.
+pub fn start(directory: &Path, settings: Settings, office: PostOffice) -> Result<Running> {
+    let (tell, told) = mpsc::channel();
+    let states = directory.join(shelf::STATES);
+    let listen = settings.listen.clone();
+    let run = move || {
+        let (mut kernel, mut door) = match open(states, settings, office) {
+            Ok((kernel, door, advertise)) => {
+                let _ = tell.send(Ok((advertise, kernel.stopper())));
+                (kernel, door)
+            }
+            Err(error) => return drop(tell.send(Err(error))),
+        };
+        if let Err(error) = kernel.run(&mut door) {
+            tracing::error!(%error, "the event loop of the door failed: clients of keys are answered no more");
+        }
+    };
+    let thread = thread::Builder::new().name("door".to_owned()).spawn(run)?;
+    let failed = |sentence: String| Failure::new(Kind::Failure, sentence);
+    match told.recv() {
+        Ok(Ok((advertise, stopper))) => Ok(Running {
+            advertise,
+            stopper,
+            thread,
+        }),
+        Ok(Err(error)) => Err(failed(match error.kind() {
+            io::ErrorKind::AddrInUse => format!(
+                "{listen} is in use by another process: stop that one, or choose another address with --kv"
+            ),
+            io::ErrorKind::Unsupported => error.to_string(),
+            _ => format!("cannot serve keys on {listen}: {error}; choose another address with --kv"),
+        })
+        .into()),
+        Err(_) => Err(failed("the door for clients of keys did not start".to_owned()).into()),
+    }
+}
+
+fn open(
+    states: std::path::PathBuf,
+    settings: Settings,
+    office: PostOffice,
+) -> io::Result<(Kernel, Door, String)> {
+    let mut kernel = Kernel::new(KernelConfig {
+        machine: DOOR,
+        office,
+        signals: false,
+        ..KernelConfig::default()
+    })?;
+    let bound = kernel.bind(&settings.listen)?;
+    if bound.ip().is_unspecified() && settings.advertise.is_none() {
+        let sentence =
+            format!("clients cannot reach us at {bound}: say where with --kv-advertise HOST:PORT");
+        return Err(io::Error::new(io::ErrorKind::Unsupported, sentence));
+    }
+    if !bound.ip().is_loopback() {
+        tracing::warn!(address = %bound, "there is no authentication: whoever reaches this address can read and write keys");
+    }
+    let advertise = settings.advertise.unwrap_or_else(|| bound.to_string());
+    let seed = LinuxDisk::new().random()?;
+    let slots = Slots::default();
+    let config = HostConfig {
+        machines: BTreeMap::new(),
+        others: Some(Arc::new(slots.clone())),
+        shelves: Arc::new(OnDisk {
+            directory: states,
+            settings: shelf::Settings::default(),
+        }),
+        bounds: Bounds::default(),
+        seed: u64::from_le_bytes(*seed.first_chunk().unwrap_or(&[0; 8])),
+    };
+    let now = linux::now();
+    let door = Door::new(
+        DoorConfig {
+            listen: bound.to_string(),
+            advertise: advertise.clone(),
+            version: settings.version,
+            process: std::process::id(),
+            slots,
+            host: Host::new(config, now),
+        },
+        now,
+    );
+    Ok((kernel, door, advertise))
+}
