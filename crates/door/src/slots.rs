@@ -159,8 +159,10 @@ fn run(
     changed: &mut Vec<Vec<u8>>,
 ) -> Result<Value, Stop> {
     let slot = slot_of_words(words);
-    let lives = match slot {
-        Some(slot) => vec![used(state, slot)?.life(slot)],
+    // A row that is away does not end the command here: what it needs besides is fetched together with it.
+    let of_slot = slot.map(|slot| (slot, used(state, slot)));
+    let lives = match &of_slot {
+        Some((slot, used)) => vec![used.as_ref().copied().unwrap_or_default().life(*slot)],
         None => used_from(state, 0)?,
     };
     let context = Context::new(protocol, &lives);
@@ -171,6 +173,8 @@ fn run(
         saw_expired,
         flushed,
     } = kv::execute(&mut OfSlots(state), &context, words)?;
+    let of_slot = of_slot.map(|(slot, used)| used.map(|used| (slot, used)));
+    let of_slot = of_slot.transpose()?;
     for life in &flushed {
         let used = Used {
             round: life.round,
@@ -178,12 +182,13 @@ fn run(
         };
         state.put(&Used::key(life.slot), &used.encode())?;
     }
-    if let Some(slot) = slot.filter(|_| wrote && flushed.is_empty()) {
-        let used = used(state, slot)?;
-        if !used.has_keys {
-            let has_keys = true;
-            state.put(&Used::key(slot), &Used { has_keys, ..used }.encode())?;
-        }
+    if let Some((slot, used)) = of_slot
+        && wrote
+        && flushed.is_empty()
+        && !used.has_keys
+    {
+        let has_keys = true;
+        state.put(&Used::key(slot), &Used { has_keys, ..used }.encode())?;
     }
     if saw_expired && !wrote {
         // ‡ The next leader's clock may be behind: the time at which the key was gone stands in a frame before anybody hears of it.
