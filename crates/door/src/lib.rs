@@ -14,7 +14,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `door` | the machine: connections, requests, replies |
+//! | `door` | the machine: connections; in its folder what becomes of a request: `taking`, `transactions`, `asking` |
 //! | `client` | one connection: what came, in which order it is answered |
 //! | `answers` | what the door says itself: CLUSTER, HELLO, INFO, COMMAND |
 //! | `groups` | which slots each group serves, and who leads it |

@@ -1,0 +1,244 @@
+//! Commands on rows: which group executes them, and what comes of it.
+
+use std::time::Duration;
+
+use host::{Ask, Command, Outcome, Replier, What};
+use kv::{keys_of, slot_of};
+use ops::Time;
+use resp::{Protocol, Value, encode};
+
+use super::{Came, Door, Expired, Next};
+use crate::answers::error;
+use crate::groups::Leads;
+use crate::order;
+use crate::spread::{Joins, Spread, cursor_at, slot_at};
+
+/// Keys whose deadline has passed are looked for so often, in one slot of each group.
+const EXPIRE_EVERY: Duration = Duration::from_millis(100);
+
+impl Door {
+    /// Where this slot is served, if that is not here.
+    pub(super) fn redirect(&self, slot: u16) -> Option<Value> {
+        let Some(group) = self.groups.of_slot(slot) else {
+            return Some(error("CLUSTERDOWN Hash slot not served"));
+        };
+        match self.groups.leads_now(&self.host, group) {
+            Leads::Here => None,
+            Leads::There(place) => Some(error(format!("MOVED {slot} {}", place.address))),
+            Leads::Nobody => Some(error("CLUSTERDOWN nobody leads the group of this slot now")),
+        }
+    }
+
+    /// The groups that are led here, in the order of their slots.
+    pub(super) fn led(&self) -> Vec<String> {
+        let served = self.groups.served(&self.host).into_iter();
+        let led = served.filter(|served| served.leads == Leads::Here);
+        led.map(|served| served.name.to_owned()).collect()
+    }
+
+    /// A command on rows: for the group of its keys, or for all that are led here.
+    pub(super) fn order(&mut self, now: Time, id: u64, name: &str, words: &[&[u8]]) -> Next {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Next::Taken;
+        };
+        let spec = kv::lookup(name.as_bytes());
+        let keys = spec.and_then(|spec| keys_of(spec, words).ok());
+        let key = keys.as_ref().and_then(|keys| keys.first());
+        let Some(slot) = key.map(|key| slot_of(key)) else {
+            return self.spread(now, id, name, words);
+        };
+        let Some(group) = self.groups.of_slot(slot) else {
+            client.answer(&error("CLUSTERDOWN Hash slot not served"));
+            return Next::Taken;
+        };
+        // ‡ A connection's commands take effect in their order: those of another group follow once these are answered.
+        if client.group.as_deref().is_some_and(|busy| busy != group) {
+            return Next::Waits;
+        }
+        let group = group.to_owned();
+        let bytes = order::run(client.protocol, words.iter().copied());
+        self.ask(now, id, group, slot, bytes);
+        Next::Taken
+    }
+
+    pub(super) fn ask(&mut self, now: Time, id: u64, group: String, slot: u16, bytes: Vec<u8>) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        if client.group.as_ref() != Some(&group) {
+            client.group = Some(group.clone());
+        }
+        let number = client.await_answer();
+        self.call(now, group, (id, number, slot), bytes);
+    }
+
+    pub(super) fn call(
+        &mut self,
+        now: Time,
+        group: String,
+        whose: (u64, u64, u16),
+        bytes: Vec<u8>,
+    ) {
+        let (client, number, slot) = whose;
+        let tell = self.tell.clone();
+        let replier = Replier::new(move |outcome| {
+            let came = Came {
+                client,
+                number,
+                slot,
+                outcome,
+            };
+            drop(tell.send(came));
+        });
+        let what = What::Call {
+            command: Command::Plain(bytes),
+            replier,
+            order: Some(client),
+        };
+        let machine = group;
+        self.host.ask(now, Ask { machine, what });
+    }
+
+    pub(super) fn spread(&mut self, now: Time, id: u64, name: &str, words: &[&[u8]]) -> Next {
+        let mut led = self.led();
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Next::Taken;
+        };
+        if !client.is_idle() {
+            return Next::Waits;
+        }
+        let joins = Joins::of(name);
+        let mut then = None;
+        if joins == Joins::Scan {
+            let cursor = words
+                .get(1)
+                .and_then(|word| resp::integer_of(word))
+                .unwrap_or(0);
+            let slot = slot_at(u64::try_from(cursor).unwrap_or(0));
+            let served = self.groups.served(&self.host);
+            let mut from = served
+                .iter()
+                .filter(|served| served.leads == Leads::Here && served.range.1 >= slot);
+            let at = from.next().map(|served| served.name.to_owned());
+            then = from.next().map(|served| cursor_at(served.range.0));
+            led = at.into_iter().collect();
+        }
+        let number = client.await_answer();
+        if led.is_empty() {
+            let value = match joins {
+                Joins::Sum => Value::Integer(0),
+                Joins::Items => Value::Array(Vec::new()),
+                Joins::Scan => Value::Array(vec![Value::bulk("0"), Value::Array(Vec::new())]),
+                Joins::First if name.starts_with("flush") => Value::OK,
+                Joins::First => Value::Null,
+            };
+            self.answer(id, number, Some(&value));
+            return Next::Taken;
+        }
+        let bytes = order::run(Protocol::Resp2, words.iter().copied());
+        let mut spread = Spread::new(led.len(), joins);
+        spread.then = then;
+        self.spreads.insert((id, number), spread);
+        for group in led {
+            self.call(now, group, (id, number, 0), bytes.clone());
+        }
+        Next::Taken
+    }
+
+    pub(super) fn answer(&mut self, id: u64, number: u64, value: Option<&Value>) {
+        if let Some(client) = self.clients.get_mut(&id) {
+            let bytes = value.map(|value| {
+                let mut bytes = Vec::new();
+                encode(value, client.protocol, &mut bytes);
+                bytes
+            });
+            client.on_answer(number, bytes);
+            self.ready.insert(id);
+        }
+    }
+
+    /// Tells clients what became of their commands.
+    pub(super) fn take_outcomes(&mut self) {
+        while let Ok(came) = self.told.try_recv() {
+            let Came {
+                client: id,
+                number,
+                slot,
+                outcome,
+            } = came;
+            let bytes = self.reply(id, slot, outcome);
+            let done = match self.spreads.get_mut(&(id, number)) {
+                None => {
+                    if let Some(client) = self.clients.get_mut(&id) {
+                        client.on_answer(number, bytes);
+                        if std::mem::take(&mut client.unwatches) {
+                            self.slots.watched.forget(id);
+                        }
+                        self.ready.insert(id);
+                    }
+                    continue;
+                }
+                Some(spread) => spread.take(bytes.as_deref()),
+            };
+            if done && let Some(spread) = self.spreads.remove(&(id, number)) {
+                let value = spread.join();
+                self.answer(id, number, value.as_ref());
+            }
+        }
+        while let Ok(expired) = self.told_expired.try_recv() {
+            self.expire_from.insert(expired.group, expired.next);
+        }
+    }
+
+    /// ‡ `None`: nobody can say what became of it.
+    pub(super) fn reply(&self, id: u64, slot: u16, outcome: Outcome) -> Option<Vec<u8>> {
+        let value = match outcome {
+            Outcome::Chosen(bytes) => return Some(bytes),
+            Outcome::Unknown => return None,
+            Outcome::Refused(why) => error(format!("ERR {why}")),
+            Outcome::NotLeader { .. } => match self.redirect(slot) {
+                Some(redirect) => redirect,
+                None => error("CLUSTERDOWN this node has just begun to lead: ask again"),
+            },
+            Outcome::NotNow(why) => error(format!("CLUSTERDOWN {why}")),
+            Outcome::NoSession | Outcome::Superseded => error("ERR there is no such session"),
+        };
+        let client = self.clients.get(&id);
+        let protocol = client.map_or(Protocol::Resp2, |client| client.protocol);
+        let mut bytes = Vec::new();
+        encode(&value, protocol, &mut bytes);
+        Some(bytes)
+    }
+
+    /// Looks for keys whose deadline has passed, where nobody asks for them.
+    pub(super) fn expire(&mut self, now: Time) {
+        if now < self.expire_at || self.stopping {
+            return;
+        }
+        self.expire_at = now + EXPIRE_EVERY;
+        for group in self.led() {
+            // One look of a group at a time.
+            let Some(from) = self.expire_from.remove(&group) else {
+                self.expire_from.entry(group).or_insert(0);
+                continue;
+            };
+            let tell = self.tell_expired.clone();
+            let name = group.clone();
+            let replier = Replier::new(move |outcome| {
+                let next = match outcome {
+                    Outcome::Chosen(bytes) => order::slot_answered(&bytes).unwrap_or(0),
+                    _ => 0,
+                };
+                let group = name;
+                drop(tell.send(Expired { group, next }));
+            });
+            let what = What::Call {
+                command: Command::Plain(order::expire(from)),
+                replier,
+                order: None,
+            };
+            let machine = group;
+            self.host.ask(now, Ask { machine, what });
+        }
+    }
+}
