@@ -95,6 +95,11 @@ impl Machine for Slots {
         Ok(out)
     }
 
+    /// An id of a slot never comes back, and a life of a slot neither.
+    fn forgets(&self) -> bool {
+        true
+    }
+
     /// ‡ Others led, and changed what nobody here was told of.
     fn begins(&self) {
         self.watched.on_all_changed();

@@ -24,6 +24,9 @@ pub struct Bounds {
     pub piece_bytes: usize,
     /// The pace at which a state is copied while its log goes on; else as fast as nodes can.
     pub copy_bytes_per_second: u64,
+    /// Bytes of the log that are applied while a snapshot is held: with more it is given up. A shelf keeps all that was written since in memory and
+    /// on disk.
+    pub held_bytes_max: u64,
     /// How often states are compared, by their log's time; zero: never. Replicas with different values are not compared.
     pub compare_every: Duration,
     /// The pace at which each node reads its state for that.
@@ -43,6 +46,7 @@ impl Default for Bounds {
             flush_after: Duration::from_secs(60),
             piece_bytes: 1 << 20,
             copy_bytes_per_second: 32_000_000,
+            held_bytes_max: 512 << 20,
             compare_every: Duration::from_secs(24 * 60 * 60),
             compare_bytes_per_second: 16_000_000,
         }

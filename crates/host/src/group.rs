@@ -580,7 +580,9 @@ impl Group {
     /// Does what can be done now.
     pub fn settle(&mut self, now: Time, wall_ms: Option<u64>, out: &mut Out) {
         self.settle_state(now, wall_ms, out);
-        self.saving.settle(&self.core, &mut self.looking, out);
+        let applied = self.keeping.applied().position;
+        self.saving
+            .settle(&self.core, applied, &mut self.looking, out);
         self.refilling.settle(&self.core, out);
     }
 
@@ -602,7 +604,8 @@ impl Group {
         self.keeping.settle(now, &mut self.core, out);
         self.copy(now, out);
         self.giving.settle(now, &self.core, &self.keeping, out);
-        self.comparing.settle(now, &self.core, out);
+        let applied = self.keeping.applied().position;
+        self.comparing.settle(now, &self.core, applied, out);
         self.tell_stand(out);
         let applied = self.keeping.applied().frame;
         self.leading.shrink(applied, &self.core.bounds);

@@ -34,6 +34,12 @@ pub trait Machine: Send + Sync + 'static {
     /// written then. A panic is told to the caller as a refusal, too.
     fn execute(&self, state: &mut State<'_>, command: &[u8]) -> Result<Vec<u8>, Stop>;
 
+    /// ‡ Whether its commands may [forget](State::forget) prefixes. A machine that says so never writes below a prefix that it once forgot: replicas
+    /// remember them for different lengths of time, so one such write stops its states on all nodes, for good.
+    fn forgets(&self) -> bool {
+        false
+    }
+
     /// This node begins to execute commands of a log: others may have, since it did so last. For machines that keep something in memory beside
     /// their rows.
     fn begins(&self) {}

@@ -116,6 +116,8 @@ pub struct State<'a> {
     /// Writes of this command.
     own: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     own_forgotten: Forgotten,
+    /// By the machine's word that nothing is written below what it forgot.
+    pub(crate) may_forget: bool,
     own_bytes: usize,
     pub(crate) missing: Missing,
     /// The latest frame that wrote something that was read.
@@ -162,6 +164,7 @@ impl<'a> State<'a> {
             pinned,
             own: BTreeMap::new(),
             own_forgotten: Forgotten::default(),
+            may_forget: false,
             own_bytes: 0,
             missing: Missing::default(),
             seen: 0,
@@ -232,10 +235,15 @@ impl<'a> State<'a> {
 
     /// Takes all rows away whose keys begin so, however many: that costs no more than one.
     ///
-    /// ‡ Nothing may be written below that prefix ever again. Draw a new one, as of a number that grows, for what comes after.
+    /// ‡ Nothing may be written below that prefix ever again. Draw a new one, as of a number that grows, for what comes after. A machine promises that
+    /// by [`Machine::forgets`](crate::Machine::forgets).
     ///
-    /// Errors: the command is refused, since the prefix, or all its writes together, are too long.
+    /// Errors: the command is refused, since its machine promised nothing; or the prefix, or all its writes together, are too long.
     pub fn forget(&mut self, prefix: &[u8]) -> Result<(), Stop> {
+        if !self.may_forget {
+            let why = "this machine forgets no prefixes: it has not promised to write nothing below them (Machine::forgets)";
+            return Err(Stop::refused(why));
+        }
         let prefix = machines(prefix);
         if prefix.len() > KEY_BYTES_MAX {
             return Err(Stop::refused(format!(

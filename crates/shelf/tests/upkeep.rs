@@ -125,3 +125,41 @@ fn a_compaction_that_falls_behind_hurries() {
     let value = tree.get(&7u64.to_be_bytes()).expect("it reads");
     assert_eq!(value, Some(vec![round as u8; 1_000]));
 }
+
+/// The bytes below a directory.
+fn bytes_below(directory: &Path) -> u64 {
+    let entries = fs::read_dir(directory).expect("it is there");
+    let sizes = entries.map(|entry| {
+        let entry = entry.expect("readable");
+        match entry.path().is_dir() {
+            true => bytes_below(&entry.path()),
+            false => entry.metadata().expect("readable").len(),
+        }
+    });
+    sizes.sum()
+}
+
+#[test]
+fn tables_that_were_merged_are_gone_though_nothing_more_is_written() {
+    let here = tempfile::tempdir().expect("a directory");
+    let settings = Settings {
+        compact_bytes_per_second: u64::MAX,
+        table_bytes: 64 << 10,
+        ..Settings::default()
+    };
+    let tree = Tree::open(here.path(), IDENTITY, settings).expect("it opens");
+    for round in 1..=40 {
+        add(&tree, round);
+        tree.flush().expect("it flushes");
+        if round % 4 == 0 {
+            tree.compact().expect("it compacts");
+        }
+    }
+    // One copy of 200 rows of 1,000 bytes, and a little.
+    let bytes = bytes_below(here.path());
+    assert!(bytes < 300_000, "{bytes} bytes for 200,000");
+    assert_eq!(tree.applied(), at(40));
+    drop(tree);
+    let tree = Tree::open(here.path(), IDENTITY, Settings::default()).expect("it opens");
+    assert_eq!(tree.applied(), at(40));
+}

@@ -31,6 +31,7 @@ pub struct Comparing {
 }
 
 struct Pass {
+    position: u64,
     /// `None` while a page is being read.
     sum: Option<Box<Sum>>,
     next_at: Time,
@@ -95,6 +96,7 @@ impl Comparing {
     pub fn begin(&mut self, now: Time, snapshot: Held) {
         if self.pass.is_none() {
             self.pass = Some(Pass {
+                position: snapshot.applied().position,
                 sum: Some(Box::new(Sum::of(snapshot))),
                 next_at: now,
             });
@@ -117,6 +119,8 @@ impl Comparing {
             return;
         };
         match sum {
+            // Of a pass that was given up.
+            Ok(sum) if sum.mark.position != pass.position => {}
             Ok(sum) if sum.is_all => {
                 self.last = Some(sum.mark);
                 self.pass = None;
@@ -138,7 +142,15 @@ impl Comparing {
         }
     }
 
-    pub fn settle(&mut self, now: Time, core: &Core, out: &mut Out) {
+    pub fn settle(&mut self, now: Time, core: &Core, applied: u64, out: &mut Out) {
+        // ‡ On all nodes at once, and whatever is written: no memory is for that.
+        let bytes_max = core.bounds.held_bytes_max;
+        if let Some(pass) = &self.pass
+            && applied.saturating_sub(pass.position) > bytes_max
+        {
+            tracing::warn!(log = %core.name, "the state of {} is not compared this time: more than {bytes_max} bytes were written while it was read", core.name);
+            self.pass = None;
+        }
         let due = self.pass.as_mut().filter(|pass| now >= pass.next_at);
         if let Some(sum) = due.and_then(|pass| pass.sum.take()) {
             core.run(

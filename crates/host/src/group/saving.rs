@@ -204,7 +204,21 @@ impl Saving {
     }
 
     /// Tells those who get no look why, and all once the state is given up or goes no further.
-    pub fn settle(&mut self, core: &Core, looking: &mut Looking, out: &mut Out) {
+    pub fn settle(&mut self, core: &Core, applied: u64, looking: &mut Looking, out: &mut Out) {
+        let bytes_max = core.bounds.held_bytes_max;
+        let is_old = |_: &u64, stage: &mut Stage| {
+            let saved = match stage {
+                Stage::Told(saved) => saved,
+                Stage::Looks | Stage::Reads => return false,
+            };
+            applied.saturating_sub(saved.snapshot.applied().position) > bytes_max
+        };
+        for (client, _) in self.clients.extract_if(.., is_old) {
+            let why = format!(
+                "more than {bytes_max} bytes were written while the rows of one moment were read: read them faster, or while less is written"
+            );
+            not(core, client, Not::Room, why, out);
+        }
         if self.generation != core.generation || core.halted.is_some() {
             self.generation = core.generation;
             for client in std::mem::take(&mut self.clients).into_keys() {

@@ -9,7 +9,7 @@ use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree, TableId};
 
 use super::snapshots::Published;
-use super::{Durable, FORGOTTEN, Tree, lock, row, tagged};
+use super::{APPLIED, Durable, FORGOTTEN, Tree, lock, row, tagged};
 use crate::{Applied, ShelfError, behind};
 
 /// From so many forgotten prefixes on, a compaction rewrites all tables to be rid of them.
@@ -120,6 +120,7 @@ impl Tree {
         let _compacting = lock(&self.compacting);
         self.check_open()?;
         let first = self.tree.get_next_table_id();
+        let version = self.tree.current_version().id();
         let durable = lock(&self.durable).forgotten.clone();
         let oldest = self.snapshots.oldest();
         // Readers of before may still see these rows.
@@ -143,12 +144,15 @@ impl Tree {
                 let before = self.tree.current_version().id();
                 let size = self.settings.table_bytes;
                 let leveled = Leveled::default().with_table_target_size(size);
+                // ‡ Anew for each step: what the step before replaced would else stay on the disk.
+                let oldest = self.snapshots.oldest();
                 self.tree
                     .compact(Arc::new(leveled), oldest)
                     .map_err(failed)?;
                 if self.tree.current_version().id() == before {
                     break;
                 }
+                self.publish_what_upkeep_took();
             }
             Ok(())
         });
@@ -163,10 +167,28 @@ impl Tree {
             return Ok(());
         }
         done?;
-        match prefixes.len() >= SWEPT_FROM {
-            true => self.unremember(&prefixes),
-            false => Ok(()),
+        if prefixes.len() >= SWEPT_FROM {
+            self.unremember(&prefixes)?;
         }
+        match self.tree.current_version().id() == version {
+            true => Ok(()),
+            false => self.let_replaced_go(),
+        }
+    }
+
+    /// The tree lets go of tables that were replaced when it changes the next time. If nothing more is written for a while, that is never: a
+    /// state would take twice its room, and on a full disk nothing more is written.
+    fn let_replaced_go(&self) -> Result<(), ShelfError> {
+        {
+            let writer = lock(&self.writer);
+            self.guarded.run(|| {
+                let next = self.sequence.next();
+                self.tree.insert(APPLIED, writer.applied.encode(), next);
+                Ok(())
+            })?;
+            self.snapshots.publish_version(self.sequence.get());
+        }
+        self.flush_all().map(|_| ())
     }
 
     /// No table has a row below these any more, and none is ever written.

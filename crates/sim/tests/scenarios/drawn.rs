@@ -81,6 +81,10 @@ impl Machine for Drawn {
         }
         Ok(answer)
     }
+
+    fn forgets(&self) -> bool {
+        true
+    }
 }
 
 /// The bag that is filled now, and the prefix of its rows.

@@ -23,6 +23,7 @@ pub fn run(
     random: u64,
 ) -> Ran {
     let mut state = State::new(overlay, pinned, time_ms, random);
+    state.may_forget = machine.forgets();
     // Nothing that a panic could leave half done outlives it: the state is dropped.
     let executed = catch_unwind(AssertUnwindSafe(|| {
         sessions::execute(machine, &mut state, command)
