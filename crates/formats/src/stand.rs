@@ -13,7 +13,7 @@ pub struct Stand {
     pub durable: u64,
     /// It is exactly what the output below `applied` comes to. One that is being copied is not.
     pub is_whole: bool,
-    /// The last one that was taken of it, since its process began.
+    /// The last one that was taken of it.
     pub mark: Option<Mark>,
 }
 

@@ -491,8 +491,13 @@ impl Group {
 
     pub(crate) fn on_came(&mut self, now: Time, came: Came, out: &mut Out) {
         match came {
-            Came::Opened(Ok(jobs::Opened { shelf, copying })) => {
+            Came::Opened(Ok(jobs::Opened {
+                shelf,
+                copying,
+                mark,
+            })) => {
                 let applied = shelf.applied();
+                self.comparing.remember(mark.filter(|_| copying.is_none()));
                 match copying.map(|row| Progress::decode(&row)) {
                     None => {}
                     Some(Some(progress)) => self.core.copying = Some(Copying::resume(progress)),

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use formats::Mark;
 use ops::{Lane, Work};
 use paxos::NodeId;
 use shelf::{Applied, Batch, Held, Identity, PageBounds, Shelf, ShelfError, Snapshot};
@@ -131,6 +132,8 @@ pub(crate) struct Opened {
     pub shelf: Arc<dyn Shelf>,
     /// The row of a copy that is not exact yet.
     pub copying: Option<Vec<u8>>,
+    /// The last mark that was taken of it.
+    pub mark: Option<Mark>,
 }
 
 /// A piece that is to be taken.
@@ -190,6 +193,7 @@ pub(crate) fn reopen(shelves: &Arc<dyn Shelves>, identity: Identity, old: GivenU
         Came::Opened(opened.map(|shelf| Opened {
             shelf,
             copying: None,
+            mark: None,
         }))
     })
 }
@@ -214,7 +218,12 @@ pub(crate) fn open(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
         };
         Came::Opened(opened.and_then(|shelf| {
             let copying = shelf.get(COPY_ROW)?;
-            Ok(Opened { shelf, copying })
+            let mark = shelf.note().as_deref().and_then(mark_of);
+            Ok(Opened {
+                shelf,
+                copying,
+                mark,
+            })
         }))
     })
 }
@@ -233,8 +242,39 @@ pub(crate) fn apply(shelf: &Arc<dyn Shelf>, load: Load) -> Work {
     })
 }
 
-pub(crate) fn sum_up(mut sum: Box<Sum>, page_bytes: usize) -> Work {
-    Work::new(move || Came::Summed(sum.add_page(page_bytes).map(|()| sum)))
+/// ‡ A mark outlives the process: a state that starts again is as wrong as it was.
+pub(crate) fn sum_up(shelf: &Arc<dyn Shelf>, mut sum: Box<Sum>, page_bytes: usize) -> Work {
+    let shelf = shelf.clone();
+    Work::new(move || {
+        let added = sum.add_page(page_bytes);
+        if added.is_ok()
+            && let Some(mark) = sum.whole()
+            && let Err(error) = shelf.keep_note(&note_of(&mark))
+        {
+            tracing::warn!(%error, "the mark of a state is forgotten when its node stops");
+        }
+        Came::Summed(added.map(|()| sum))
+    })
+}
+
+/// A mark as a shelf's note: version, and its parts.
+fn note_of(mark: &Mark) -> Vec<u8> {
+    let mut note = vec![1];
+    note.extend_from_slice(&mark.position.to_le_bytes());
+    note.extend_from_slice(&mark.rows.to_le_bytes());
+    note.extend_from_slice(&mark.crc32c.to_le_bytes());
+    note
+}
+
+fn mark_of(note: &[u8]) -> Option<Mark> {
+    let (version, rest) = note.split_first()?;
+    let (position, rest) = rest.split_first_chunk()?;
+    let (rows, crc32c) = rest.split_first_chunk()?;
+    (*version == 1).then_some(Mark {
+        position: u64::from_le_bytes(*position),
+        rows: u64::from_le_bytes(*rows),
+        crc32c: u32::from_le_bytes(crc32c.try_into().ok()?),
+    })
 }
 
 pub(crate) fn fetch(shelf: &Arc<dyn Shelf>, fetch: u64, missing: Missing) -> Work {

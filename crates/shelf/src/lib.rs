@@ -152,6 +152,11 @@ pub trait Shelf: Send + Sync {
 
     fn figures(&self) -> Figures;
 
+    /// Keeps a short note beside the rows, in the place of the one before, durably. It goes when the shelf goes.
+    fn keep_note(&self, note: &[u8]) -> Result<(), ShelfError>;
+
+    fn note(&self) -> Option<Vec<u8>>;
+
     /// The values of these keys, all at one position.
     fn read(&self, keys: &[&[u8]]) -> Result<Values, ShelfError> {
         let snapshot = self.snapshot();

@@ -19,6 +19,7 @@ pub struct Media(Arc<Mutex<OnMedia>>);
 struct OnMedia {
     identity: Option<Identity>,
     state: State,
+    note: Option<Vec<u8>>,
     is_damaged: bool,
     is_full: bool,
 }
@@ -171,6 +172,15 @@ impl Shelf for Memory {
             Arc::make_mut(&mut state).forgotten.remove(prefix);
         }
         Ok(())
+    }
+
+    fn keep_note(&self, note: &[u8]) -> Result<(), ShelfError> {
+        self.media.lock().note = Some(note.to_vec());
+        Ok(())
+    }
+
+    fn note(&self) -> Option<Vec<u8>> {
+        self.media.lock().note.clone()
     }
 
     fn figures(&self) -> Figures {

@@ -163,3 +163,28 @@ fn tables_that_were_merged_are_gone_though_nothing_more_is_written() {
     let tree = Tree::open(here.path(), IDENTITY, Settings::default()).expect("it opens");
     assert_eq!(tree.applied(), at(40));
 }
+
+#[test]
+fn a_note_stays_with_its_shelf_and_goes_with_it() {
+    let here = tempfile::tempdir().expect("a directory");
+    let directory = here.path().join("log-7");
+    let open = || Tree::open(&directory, IDENTITY, Settings::default()).expect("it opens");
+    let tree = open();
+    assert_eq!(tree.note(), None);
+    for note in [&b"one"[..], b"another"] {
+        tree.keep_note(note).expect("it is kept");
+    }
+    drop(tree);
+    let tree = open();
+    assert_eq!(tree.note().as_deref(), Some(&b"another"[..]));
+    fs::write(directory.join("note"), b"another, torn").expect("it is written");
+    assert_eq!(tree.note(), None);
+    tree.keep_note(b"again").expect("it is kept");
+    tree.close();
+    assert!(matches!(
+        tree.keep_note(b"late"),
+        Err(ShelfError::Closed { .. })
+    ));
+    Tree::remove(&directory).expect("it goes");
+    assert_eq!(open().note(), None);
+}

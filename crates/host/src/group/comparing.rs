@@ -61,6 +61,11 @@ impl Sum {
         }
     }
 
+    /// The mark, once all rows are summed up.
+    pub fn whole(&self) -> Option<Mark> {
+        self.is_all.then_some(self.mark)
+    }
+
     /// Adds the next page, of about so many bytes.
     pub fn add_page(&mut self, bytes_max: usize) -> Result<(), ShelfError> {
         let from = match &self.last_key {
@@ -101,6 +106,11 @@ impl Comparing {
                 next_at: now,
             });
         }
+    }
+
+    /// Goes on with a shelf of which this mark was taken.
+    pub fn remember(&mut self, mark: Option<Mark>) {
+        self.last = mark;
     }
 
     /// Another state is on the shelf, or none. Its mark, and that of the one before, say nothing of this one.
@@ -152,16 +162,15 @@ impl Comparing {
             self.pass = None;
         }
         let due = self.pass.as_mut().filter(|pass| now >= pass.next_at);
-        if let Some(sum) = due.and_then(|pass| pass.sum.take()) {
-            core.run(
-                out,
-                jobs::COMPARE,
-                jobs::sum_up(sum, core.bounds.piece_bytes),
-            );
+        if let Some(shelf) = &core.shelf
+            && let Some(sum) = due.and_then(|pass| pass.sum.take())
+        {
+            let work = jobs::sum_up(shelf, sum, core.bounds.piece_bytes);
+            core.run(out, jobs::COMPARE, work);
         }
     }
 
-    /// The last mark of this state, since its process began.
+    /// The last mark of this state.
     pub fn mark(&self) -> Option<Mark> {
         self.last
     }

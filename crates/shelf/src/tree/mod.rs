@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  DIRECTORY/shelf     whose it is (identity)
+//!  DIRECTORY/note      short bytes of whoever has the shelf, if it kept some
 //!  DIRECTORY/tree/     the crate lsm-tree: tables, and one file that says which of them count
 //!
 //!  key   r │ key of a row        value
@@ -14,6 +15,7 @@
 //! ends at one of them, with the row that says at which.
 
 mod guarded;
+mod note;
 mod open;
 mod pace;
 mod reading;
@@ -239,6 +241,19 @@ impl Shelf for Tree {
 
     fn close(&self) {
         self.close_upkeep();
+    }
+
+    fn keep_note(&self, note: &[u8]) -> Result<(), ShelfError> {
+        let _flushing = lock(&self.flushing);
+        self.check_open()?;
+        note::write(&self.directory, note).map_err(|source| ShelfError::Io {
+            path: self.directory.clone(),
+            source,
+        })
+    }
+
+    fn note(&self) -> Option<Vec<u8>> {
+        note::read(&self.directory)
     }
 
     fn figures(&self) -> Figures {

@@ -41,7 +41,7 @@ impl Tree {
         drop(lock(&self.flushing));
     }
 
-    fn check_open(&self) -> Result<(), ShelfError> {
+    pub(super) fn check_open(&self) -> Result<(), ShelfError> {
         let is_closed = self.is_closed.load(Ordering::Acquire);
         match is_closed {
             true => Err(ShelfError::Closed {

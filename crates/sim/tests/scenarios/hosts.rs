@@ -708,6 +708,12 @@ pub fn a_state_that_differs_is_given_to_nobody() {
     theatre.stage.restart(wrong);
     theatre.ask_for_days(leader);
     assert_eq!(theatre.comparison().0, [id_of(&theatre.stage, wrong)]);
+    // All start again, one after the other: who is in doubt stays so.
+    for index in [leader, wrong, lost] {
+        theatre.crash(index);
+        theatre.stage.restart(index);
+        theatre.pass(2 * SECOND);
+    }
     theatre.crash(lost);
     theatre.models[lost].each(Media::clear);
     theatre.stage.restart(lost);

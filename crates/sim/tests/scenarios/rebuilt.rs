@@ -824,4 +824,12 @@ impl Shelf for Witnessed {
     fn figures(&self) -> Figures {
         self.inner.figures()
     }
+
+    fn keep_note(&self, note: &[u8]) -> Result<(), ShelfError> {
+        self.inner.keep_note(note)
+    }
+
+    fn note(&self) -> Option<Vec<u8>> {
+        self.inner.note()
+    }
 }
