@@ -1,5 +1,4 @@
-//! All commands. Names, arities, flags, places of keys and summaries are those of Redis 7.0.15, as its COMMAND and COMMAND DOCS tell
-//! them (BSD-3-Clause), for what it has.
+//! All commands. Names, arities, flags, groups and places of keys are what clients of Redis 7.0.15 count on. The sentences are our own.
 
 mod connection;
 mod hashes;

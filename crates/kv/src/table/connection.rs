@@ -8,7 +8,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     row("asking", 1, &["fast"], [0, 0, 0])
         .about("cluster", "3.0.0", "O(1)")
         .says(
-            "Sent by cluster clients after an -ASK redirect",
+            "Lets the next command reach a slot that is still being moved here",
             &["@fast", "@connection"],
         ),
     row(
@@ -24,68 +24,58 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         ],
         [0, 0, 0],
     )
-    .about(
-        "connection",
-        "1.0.0",
-        "O(N) where N is the number of passwords defined for the user",
-    )
-    .says("Authenticate to the server", &["@fast", "@connection"]),
+    .about("connection", "1.0.0", "O(n), n passwords of the user")
+    .says("Shows the server a password", &["@fast", "@connection"]),
     row("client", -2, &[], [0, 0, 0])
-        .about("connection", "2.4.0", "Depends on subcommand.")
-        .says("A container for client connection commands", &["@slow"]),
-    row("cluster", -2, &[], [0, 0, 0])
-        .about("cluster", "3.0.0", "Depends on subcommand.")
-        .says("A container for cluster commands", &["@slow"]),
-    row("command", -1, &["loading", "stale"], [0, 0, 0])
-        .about(
-            "server",
-            "2.8.13",
-            "O(N) where N is the total number of Redis commands",
-        )
+        .about("connection", "2.4.0", "That of the subcommand")
         .says(
-            "Get array of Redis command details",
+            "Names, lists and tunes the connections of clients",
+            &["@slow"],
+        ),
+    row("cluster", -2, &[], [0, 0, 0])
+        .about("cluster", "3.0.0", "That of the subcommand")
+        .says("Tells which node serves which slots", &["@slow"]),
+    row("command", -1, &["loading", "stale"], [0, 0, 0])
+        .about("server", "2.8.13", "O(n), n commands")
+        .says(
+            "Describes the commands of this server",
             &["@slow", "@connection"],
         )
         .on(about::command),
     row("config", -2, &[], [0, 0, 0])
-        .about("server", "2.0.0", "Depends on subcommand.")
-        .says("A container for server configuration commands", &["@slow"]),
+        .about("server", "2.0.0", "That of the subcommand")
+        .says("Reads and changes settings of the server", &["@slow"]),
     row(
         "discard",
         1,
         &["noscript", "loading", "stale", "fast", "allow_busy"],
         [0, 0, 0],
     )
-    .about(
-        "transactions",
-        "2.0.0",
-        "O(N), when N is the number of queued commands",
-    )
+    .about("transactions", "2.0.0", "O(n), n commands in the queue")
     .says(
-        "Discard all commands issued after MULTI",
+        "Ends a transaction and runs nothing of its queue",
         &["@fast", "@transaction"],
     ),
     row("echo", 2, &["loading", "stale", "fast"], [0, 0, 0])
         .about("connection", "1.0.0", "O(1)")
-        .says("Echo the given string", &["@fast", "@connection"]),
+        .says(
+            "Sends a message back to its sender",
+            &["@fast", "@connection"],
+        ),
     row(
         "exec",
         1,
         &["noscript", "loading", "stale", "skip_slowlog"],
         [0, 0, 0],
     )
-    .about(
-        "transactions",
-        "1.2.0",
-        "Depends on commands in the transaction",
-    )
+    .about("transactions", "1.2.0", "That of the commands in the queue")
     .says(
-        "Execute all commands issued after MULTI",
+        "Runs the queue of a transaction as one step",
         &["@slow", "@transaction"],
     ),
     row("function", -2, &[], [0, 0, 0])
-        .about("scripting", "7.0.0", "Depends on subcommand.")
-        .says("A container for function commands", &["@slow"]),
+        .about("scripting", "7.0.0", "That of the subcommand")
+        .says("Manages functions kept by the server", &["@slow"]),
     row(
         "hello",
         -1,
@@ -100,25 +90,28 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         [0, 0, 0],
     )
     .about("connection", "6.0.0", "O(1)")
-    .says("Handshake with Redis", &["@fast", "@connection"]),
+    .says(
+        "Agrees on a protocol version and greets the server",
+        &["@fast", "@connection"],
+    ),
     row("info", -1, &["loading", "stale"], [0, 0, 0])
         .about("server", "1.0.0", "O(1)")
         .says(
-            "Get information and statistics about the server",
+            "Reports the state of the server as text",
             &["@slow", "@dangerous"],
         ),
     row("latency", -2, &[], [0, 0, 0])
-        .about("server", "2.8.13", "Depends on subcommand.")
-        .says("A container for latency diagnostics commands", &["@slow"]),
+        .about("server", "2.8.13", "That of the subcommand")
+        .says("Reports what took the server long", &["@slow"]),
     row("lolwut", -1, &["readonly", "fast"], [0, 0, 0])
-        .about("server", "5.0.0", "")
+        .about("server", "5.0.0", "O(1)")
         .says(
-            "Display some computer art and the Redis version",
+            "Answers with the server's version, for fun",
             &["@read", "@fast"],
         ),
     row("memory", -2, &[], [0, 0, 0])
-        .about("server", "4.0.0", "Depends on subcommand.")
-        .says("A container for memory diagnostics commands", &["@slow"]),
+        .about("server", "4.0.0", "That of the subcommand")
+        .says("Reports the use of memory", &["@slow"]),
     row(
         "multi",
         1,
@@ -127,24 +120,24 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     )
     .about("transactions", "1.2.0", "O(1)")
     .says(
-        "Mark the start of a transaction block",
+        "Begins a transaction: commands wait in a queue until EXEC",
         &["@fast", "@transaction"],
     ),
     row("once", -5, &["write", "movablekeys"], [1, 1, 1])
         .about("generic", "1.0.0", "That of the command")
         .says(
-            "Execute a command of a session at most once, however often it is sent",
+            "Runs a command of a session at most once, however often it is sent",
             &["@write", "@slow"],
         ),
     row("once.open", 2, &["write", "fast"], [1, 1, 1])
         .about("generic", "1.0.0", "O(1)")
         .says(
-            "Open a session for commands that are executed at most once",
+            "Opens a session for commands that run at most once",
             &["@write", "@fast"],
         ),
     row("ping", -1, &["fast"], [0, 0, 0])
         .about("connection", "1.0.0", "O(1)")
-        .says("Ping the server", &["@fast", "@connection"]),
+        .says("Asks for a sign of life", &["@fast", "@connection"]),
     row(
         "quit",
         -1,
@@ -159,19 +152,19 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         [0, 0, 0],
     )
     .about("connection", "1.0.0", "O(1)")
-    .says("Close the connection", &["@fast", "@connection"]),
+    .says(
+        "Says goodbye; the server hangs up",
+        &["@fast", "@connection"],
+    ),
     row("readonly", 1, &["loading", "stale", "fast"], [0, 0, 0])
         .about("cluster", "3.0.0", "O(1)")
         .says(
-            "Enables read queries for a connection to a cluster replica node",
+            "Allows reads from a node that does not lead the slot",
             &["@fast", "@connection"],
         ),
     row("readwrite", 1, &["loading", "stale", "fast"], [0, 0, 0])
         .about("cluster", "3.0.0", "O(1)")
-        .says(
-            "Disables read queries for a connection to a cluster replica node",
-            &["@fast", "@connection"],
-        ),
+        .says("Takes back READONLY", &["@fast", "@connection"]),
     row(
         "reset",
         1,
@@ -186,19 +179,22 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         [0, 0, 0],
     )
     .about("connection", "6.2.0", "O(1)")
-    .says("Reset the connection", &["@fast", "@connection"]),
+    .says(
+        "Makes the connection as good as new",
+        &["@fast", "@connection"],
+    ),
     row("select", 2, &["loading", "stale", "fast"], [0, 0, 0])
         .about("connection", "1.0.0", "O(1)")
         .says(
-            "Change the selected database for the current connection",
+            "Chooses a database by its number",
             &["@fast", "@connection"],
         ),
     row("slowlog", -2, &[], [0, 0, 0])
-        .about("server", "2.2.12", "Depends on subcommand.")
-        .says("A container for slow log commands", &["@slow"]),
+        .about("server", "2.2.12", "That of the subcommand")
+        .says("Shows which commands were slow", &["@slow"]),
     row("time", 1, &["loading", "stale", "fast"], [0, 0, 0])
         .about("server", "2.6.0", "O(1)")
-        .says("Return the current server time", &["@fast"]),
+        .says("Tells the time on the server's clock", &["@fast"]),
     row(
         "unwatch",
         1,
@@ -206,16 +202,16 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         [0, 0, 0],
     )
     .about("transactions", "2.2.0", "O(1)")
-    .says("Forget about all watched keys", &["@fast", "@transaction"]),
+    .says("Lets go of every watched key", &["@fast", "@transaction"]),
     row(
         "watch",
         -2,
         &["noscript", "loading", "stale", "fast", "allow_busy"],
         [1, -1, 1],
     )
-    .about("transactions", "2.2.0", "O(1) for every key.")
+    .about("transactions", "2.2.0", "O(n), n keys")
     .says(
-        "Watch the given keys to determine execution of the MULTI/EXEC block",
+        "Makes the next EXEC run only if these keys stay as they are",
         &["@fast", "@transaction"],
     ),
 ];
