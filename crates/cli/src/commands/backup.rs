@@ -14,7 +14,7 @@ use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
 
-/// Save a log's streams, or its machine's rows, to a file or a directory, and check what was saved
+/// Save a log, or the rows of its machine, to a file or a directory; check backups
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
