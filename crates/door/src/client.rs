@@ -30,7 +30,7 @@ pub fn limits() -> Limits {
 enum Reply {
     Awaited,
     Here(Vec<u8>),
-    /// What became of the command is not known: the connection ends without a word.
+    /// Nobody knows what became of the command: the connection ends without a word.
     Never,
 }
 
@@ -70,7 +70,7 @@ pub struct Client {
     pub protocol: Protocol,
     pub transaction: Option<Transaction>,
     pub watches: bool,
-    /// What it watches is forgotten with the next answer: that of its transaction.
+    /// Its watched keys are forgotten with the next answer: that of its transaction.
     pub unwatches: bool,
     pub wants: Wants,
     /// The group of the commands that are not answered.

@@ -34,7 +34,7 @@ pub struct DoorConfig {
     pub host: Host,
 }
 
-/// What became of a command.
+/// The outcome of a command.
 struct Came {
     client: u64,
     number: u64,
@@ -48,7 +48,7 @@ struct Expired {
     next: u16,
 }
 
-/// What a request comes to.
+/// The fate of a request.
 enum Next {
     Taken,
     /// Not before all that this client asked is answered.
@@ -74,7 +74,7 @@ pub struct Door {
     began: Time,
     /// The wall clock's last word, in microseconds, and when it came.
     wall: (u64, Time),
-    /// Of all clients' unfinished requests.
+    /// The bytes of all clients' unfinished requests.
     input_bytes: usize,
     connections: u64,
     commands: u64,
@@ -261,7 +261,7 @@ impl Machine for Door {
                         let slice = buffer.freeze();
                         client.on_received(&slice.slice(range.start..end));
                         if received.end {
-                            // ‡ What it asked for and is not executed yet is dropped: whoever retries would be a second one.
+                            // ‡ Its commands that are not executed yet are dropped: whoever retries would be a second one.
                             self.ops.push_back(Op::Close { conn, flush: false });
                             return self.forget(conn.0);
                         }

@@ -34,7 +34,7 @@ pub struct Place {
     pub address: String,
 }
 
-/// Who leads a group.
+/// The leader of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Leads {
     Here,
@@ -111,7 +111,7 @@ impl Groups {
         }
     }
 
-    /// Who leads it now, as far as this node knows.
+    /// Its leader now, as far as this node knows.
     pub fn leads_now(&self, host: &Host, name: &str) -> Leads {
         let group = host.groups().find(|group| group.name() == name);
         match group.map(|group| (group.is_leading(), place_of(group))) {
@@ -121,7 +121,7 @@ impl Groups {
         }
     }
 
-    /// Who leads it now, or did last: ranges never vanish from clients' tables.
+    /// Its leader now, or the last one: ranges never vanish from clients' tables.
     fn leads(&self, host: &Host, name: &str) -> Leads {
         let last = self.known.get(name).and_then(|known| known.last.clone());
         match (self.leads_now(host, name), last) {

@@ -1,4 +1,4 @@
-//! What a door asks of a group's machine, as bytes.
+//! Questions of a door to a group's machine, as bytes.
 //!
 //! ```text
 //! order = kind u8 │ …                                 numbers are little-endian

@@ -27,7 +27,7 @@ const EPOCH: u32 = 1;
 const EXPIRED_MAX: usize = 100;
 const PAGE: usize = 4_096;
 
-/// What a group keeps of one of its slots.
+/// The things that a group keeps of one of its slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Used {
     round: u64,

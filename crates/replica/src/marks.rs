@@ -37,9 +37,9 @@ pub(crate) struct Marks {
 /// The marks of one node, in the order of their positions.
 #[derive(Default)]
 struct Told {
-    /// Of the state that it has.
+    /// Those of the state that it has.
     live: VecDeque<Mark>,
-    /// Of states that it had.
+    /// Those of states that it had.
     past: VecDeque<Mark>,
 }
 

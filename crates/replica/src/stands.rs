@@ -35,7 +35,7 @@ pub(crate) struct Stands {
     /// The last durable position of each node, whether it is there or not. Only waiting is decided by it: who comes back
     /// finds the rest in the log.
     last: BTreeMap<NodeId, u64>,
-    /// What all of them told of their rows.
+    /// The words of all of them on their rows.
     pub marks: Marks,
     /// The last word to each node, and the term in which it was said.
     told: BTreeMap<NodeId, (Term, Stand)>,
@@ -234,7 +234,7 @@ impl Core {
             .filter(|member| !member.auxiliary)
             .map(|member| member.node);
         let active: Vec<NodeId> = active.collect();
-        // ‡ What a state in doubt stands for is still needed in the log.
+        // ‡ The log still needs what a state in doubt stands for.
         let held_by = active.iter().filter(|node| !self.is_state_doubted(**node));
         let held_by: Vec<NodeId> = held_by.copied().collect();
         let trimmed = forgotten_bytes(state);

@@ -178,7 +178,7 @@ fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Shown>> {
         let Some(to) = to.copied() else { continue };
         *load.entry(to).or_insert(0) += 1;
         if group.leader.is_some_and(|leader| leader != to) {
-            // Who leads is no matter of life and death: what does not move now stays.
+            // Leaders that do not move now stay: groups are served all the same.
             let _ = client.move_leader(&group.group, Some(to));
         }
     }

@@ -9,7 +9,7 @@ use resp::{Value, integer_of};
 use super::{error, is, no_subcommand, text, wrong_count};
 use crate::groups::{Leads, Place, Served};
 
-/// What is to be said of the cluster.
+/// The cluster, as far as something is said of it.
 pub struct Cluster<'a> {
     pub id: [u8; 16],
     pub own: &'a Place,

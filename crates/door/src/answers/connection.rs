@@ -5,14 +5,11 @@ use resp::{Protocol, Value};
 use super::{REDIS_VERSION, error, is, no_subcommand, number, text, wrong_count};
 use crate::client::{Client, Wants};
 
-pub fn ping(client: &Client, words: &[&[u8]]) -> Value {
+pub fn ping(words: &[&[u8]]) -> Value {
     match words {
         [_] => Value::Simple("PONG".into()),
         [_, said] => Value::bulk(*said),
-        _ => {
-            let _ = client;
-            error("ERR wrong number of arguments for 'ping' command")
-        }
+        _ => error("ERR wrong number of arguments for 'ping' command"),
     }
 }
 
@@ -90,7 +87,7 @@ fn bad_name() -> Value {
 pub fn line(client: &Client) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     format!(
-        "id={} addr={} laddr= fd=0 name={} age=0 idle=0 flags={} db=0 sub=0 psub=0 ssub=0 multi={} watch={} qbuf={} qbuf-free=0 argv-mem=0 multi-mem=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=client user=default redir=-1 resp={} lib-name={} lib-ver={}",
+        "id={} addr={} name={} flags={} db=0 multi={} watch={} qbuf={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
         client.id,
         client.peer,
         text(&client.name),

@@ -1,4 +1,4 @@
-//! What the door answers itself: about the connection, the cluster, the server.
+//! Answers of the door itself: about the connection, the cluster, the server.
 
 pub mod cluster;
 pub mod command;

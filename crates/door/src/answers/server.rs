@@ -18,7 +18,6 @@ pub struct Figures {
     pub clients: usize,
     pub connections: u64,
     pub commands: u64,
-    pub refused: u64,
     pub leads: usize,
     pub groups: usize,
     pub now_us: u64,
@@ -54,7 +53,6 @@ fn sections(figures: &Figures) -> [(&'static str, String); 8] {
         clients,
         connections,
         commands,
-        refused,
         leads,
         groups,
         now_us,
@@ -83,7 +81,7 @@ fn sections(figures: &Figures) -> [(&'static str, String); 8] {
         (
             "Stats",
             format!(
-                "total_connections_received:{connections}\r\ntotal_commands_processed:{commands}\r\nrejected_connections:0\r\ntotal_error_replies:{refused}\r\n"
+                "total_connections_received:{connections}\r\ntotal_commands_processed:{commands}\r\n"
             ),
         ),
         (

@@ -50,7 +50,7 @@ impl Door {
             None => return Next::Taken,
         };
         let value = match spec.name {
-            "ping" => connection::ping(client, words),
+            "ping" => connection::ping(words),
             "echo" => Value::bulk(words.get(1).copied().unwrap_or_default()),
             "select" => connection::select(words),
             "hello" => connection::hello(client, words),
@@ -162,7 +162,6 @@ impl Door {
             clients: self.clients.len(),
             connections: self.connections,
             commands: self.commands,
-            refused: 0,
             leads: self.led().len(),
             groups: self.groups.names().count(),
             now_us: self.now_us(now),

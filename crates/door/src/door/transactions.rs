@@ -17,7 +17,7 @@ impl Door {
         }
     }
 
-    /// ‡ What is watched is noted once all that was asked before is answered, and where the slot is led: else a write in between would be
+    /// ‡ Watched keys are noted once all that was asked before is answered, and where the slot is led: else a write in between would be
     /// missed.
     pub(super) fn watch(&mut self, id: u64, words: &[&[u8]]) -> Next {
         let keys = words.get(1..).unwrap_or_default();
@@ -112,7 +112,7 @@ impl Door {
                 }
             }
         }
-        // What is watched counts until the transaction is executed: then it is forgotten.
+        // Watched keys count until the transaction is executed: then it is forgotten.
         if let Some(client) = self.clients.get_mut(&id) {
             client.watches = false;
             client.unwatches = watches;

@@ -129,7 +129,7 @@ impl Comparing {
             return;
         };
         match sum {
-            // Of a pass that was given up.
+            // The page of a pass that was given up.
             Ok(sum) if sum.mark.position != pass.position => {}
             Ok(sum) if sum.is_all => {
                 self.last = Some(sum.mark);

@@ -232,7 +232,7 @@ impl Leading {
         waiting.sort_by_key(|waiting| waiting.number);
     }
 
-    /// What rows were fetched for, and what waits behind it, is executed again from its beginning.
+    /// Commands that rows were fetched for, and those behind them, are executed again from their beginning.
     fn give_fetches_up(&mut self) {
         let fetching = std::mem::take(&mut self.fetching).into_values();
         let fetching = fetching.flat_map(|(_, waiting)| waiting);

@@ -65,7 +65,7 @@ const CACHE_BYTES: u64 = 32 << 20;
 trait Keeps: Sync {
     fn put(&self, batch: u64, rows: Vec<(Vec<u8>, Vec<u8>)>) -> Result<()>;
     fn get(&self, key: &[u8]) -> Result<Option<impl Deref<Target = [u8]>>>;
-    /// What has to be done beside, each by a thread of its own; returns at once if there is nothing.
+    /// The things that have to be done beside, each by a thread of its own; returns at once if there is nothing.
     fn flush(&self) -> Result<()>;
     fn compact(&self) -> Result<()>;
 }

@@ -77,7 +77,7 @@ impl Paced {
             let micros = self.bytes.saturating_mul(1_000_000) / self.pace.bytes_per_second;
             let ahead = Duration::from_micros(micros).saturating_sub(self.since.elapsed());
             if ahead.is_zero() || self.pace.hurries.load(Ordering::Relaxed) {
-                // What was too slow, or too fast, is not made up for.
+                // Time that was lost, or gained, is not made up for.
                 self.since = Instant::now();
                 self.bytes = 0;
                 return Ok(());
@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn a_compaction_sleeps_unless_it_hurries_and_ends_when_it_is_told() {
         let pace = Arc::new(Pace::new(1 << 20));
-        let mut paced = Paced::at(&pace);
         let began = Instant::now();
+        let mut paced = Paced::at(&pace);
         paced.count(128 << 10).unwrap();
         assert!(began.elapsed() >= Duration::from_millis(120));
         pace.set_hurries(true);

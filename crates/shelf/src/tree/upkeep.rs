@@ -93,7 +93,7 @@ impl Tree {
         self.snapshots.publish_version(self.sequence.get());
     }
 
-    /// What failed wrote tables that would stay until the next start, and a full disk would be filled by each further attempt. Nothing
+    /// A flush or a compaction that failed wrote tables that would stay until the next start, and a full disk would be filled by each further attempt. Nothing
     /// else is under way: what that writes is not live yet either.
     fn remove_what_is_left_over(&self) {
         let first = self.left_over_from.swap(u64::MAX, Ordering::Relaxed);
