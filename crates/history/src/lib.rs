@@ -4,11 +4,15 @@
 //!  invoked ├────── append chain 1, 0..3 ──────┤ completed          a history: who asked for what, when
 //!             ├── read → length 2 ──┤                             it began, what came of it, and when
 //!
-//!  check    all of a long history, near-linear, exact for this object; says what is wrong
-//!  search   Wing and Gong's search with Lowe's memory: any object, small histories; yes or no
+//!  check    all of a long history, near-linear, exact for a growing output; says what is wrong
+//!  search   Wing and Gong's search with Lowe's memory: any object (`Model`); says which answers contradict each other, or that it
+//!           would take too long
 //! ```
 //!
-//! # The object
+//! Objects for the search, which are what keys of a store hold: [`Register`], [`Counters`], [`Fields`], [`List`], [`Lease`]. A history is of one
+//! object: what clients saw of several is linearizable if it is of each. What one client saw never goes backwards then.
+//!
+//! # The growing output
 //!
 //! One log's output: a sequence of bytes that only grows, at its end, one byte at a time. A byte is
 //! named ⟨chain, position⟩: a chain is what one writer appends, over however many streams, and its
@@ -33,15 +37,28 @@
 
 #![forbid(unsafe_code)]
 
+mod core;
 mod growth;
+mod model;
+mod moments;
+mod objects;
+mod output;
 mod search;
+mod ways;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 pub use growth::{Violation, check};
-pub use search::{UNITS_MAX, is_linearizable};
+pub use model::{History, Model, Timed, parse_calls};
+pub use moments::UNDER_WAY_MAX;
+pub use objects::{counters, fields, lease, list, register};
+pub use objects::{
+    counters::Counters, fields::Fields, lease::Lease, list::List, register::Register,
+};
+pub use output::{UNITS_MAX, is_linearizable};
+pub use search::{Contradiction, Verdict, search};
 
 /// One client's request and its outcome. As JSON, one line of a history's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,6 +150,8 @@ pub(crate) struct Observation<'a> {
 pub enum Malformed {
     #[error("operation {0} completes before it is invoked")]
     Backwards(usize),
+    #[error("call {0} has an answer and no time of it, or a time and no answer")]
+    Answer(usize),
     #[error("operation {0} holds a range that ends before it begins, or an empty one")]
     Range(usize),
     #[error("operation {0} saw more or less than lies between its position and its length")]
@@ -194,18 +213,23 @@ pub(crate) fn check_form(history: &[Operation]) -> Result<(), Malformed> {
 /// Reads a history: one operation a line, as JSON; empty lines and those that begin with `#` say
 /// nothing.
 pub fn parse(text: &str) -> Result<Vec<Operation>, Malformed> {
-    let lines = text.lines().enumerate().filter(|(_, line)| {
-        let line = line.trim();
-        !line.is_empty() && !line.starts_with('#')
-    });
-    lines
-        .map(|(number, line)| {
-            serde_json::from_str(line).map_err(|error| Malformed::Line {
-                line: number + 1,
+    lines(text)
+        .map(|(line, text)| {
+            serde_json::from_str(text).map_err(|error| Malformed::Line {
+                line,
                 reason: error.to_string(),
             })
         })
         .collect()
+}
+
+/// The lines that say something, with their numbers.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate().filter(|(_, line)| {
+        let line = line.trim();
+        !line.is_empty() && !line.starts_with('#')
+    });
+    lines.map(|(number, line)| (number + 1, line))
 }
 
 /// The line that [`parse`] reads.

@@ -5,8 +5,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use history::{Operation, check, is_linearizable, to_line};
+use history::{
+    Counters, Fields, Lease, List, Operation, Register, Verdict, check, is_linearizable, search,
+    to_line,
+};
+use serde::Serialize;
 
+use crate::drawn::{Real, drawn, spoil};
 use crate::small;
 
 fn here() -> &'static Path {
@@ -94,7 +99,18 @@ fn porcupine_gives_the_same_verdicts() {
         paths.push(path);
         expected.push(violations.is_empty());
     }
-    assert!(expected.len() > 250);
+    for number in 0..150 {
+        let mut add = |(path, good)| {
+            paths.push(path);
+            expected.push(good);
+        };
+        add(of_object(&Register, "register", number, place.path()));
+        add(of_object(&Counters(2), "counters", number, place.path()));
+        add(of_object(&Fields, "fields", number, place.path()));
+        add(of_object(&List, "list", number, place.path()));
+        add(of_object(&Lease, "lease", number, place.path()));
+    }
+    assert!(expected.len() > 1000);
     let output = Command::new(&program).args(&paths).output().expect("built");
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -111,4 +127,23 @@ fn porcupine_gives_the_same_verdicts() {
         "Porcupine agrees on {} histories, {good} of them linearizable",
         expected.len()
     );
+}
+
+/// A history of an object, spoiled or not, in a file; and our verdict.
+fn of_object<M: Real>(model: &M, name: &str, number: u64, place: &Path) -> (PathBuf, bool)
+where
+    M::Call: Serialize,
+    M::Answer: Serialize,
+{
+    let mut history = drawn(model, number, 8 + number % 20, 8);
+    if number.is_multiple_of(2) {
+        spoil::<M>(&mut history, number);
+    }
+    let lines = history.iter().map(serde_json::to_string);
+    let lines: Vec<String> = lines.map(|line| line.expect("JSON")).collect();
+    let path = place.join(format!("{number}.{name}.jsonl"));
+    fs::write(&path, lines.join("\n")).expect("room");
+    let verdict = search(model, &history, 10_000_000).expect("well-formed");
+    assert!(verdict != Verdict::Undecided, "{name} {number}");
+    (path, verdict == Verdict::Linearizable)
 }
