@@ -38,11 +38,17 @@ pub struct Global {
 
 impl Global {
     pub fn client(&self) -> Client {
+        self.client_within(self.timeout)
+    }
+
+    /// A client that gives up after this long, or earlier if somebody said so.
+    pub fn client_within(&self, timeout: Duration) -> Client {
         let defaults = Timeouts::default();
+        let total = self.timeout.min(timeout);
         let timeouts = Timeouts {
-            connect: defaults.connect.min(self.timeout),
-            silence: defaults.silence.min(self.timeout),
-            total: self.timeout,
+            connect: defaults.connect.min(total),
+            silence: defaults.silence.min(total),
+            total,
         };
         let servers = self.server.clone();
         match &self.cluster {

@@ -7,6 +7,7 @@
 mod arguments;
 mod commands;
 mod global;
+mod states;
 
 use std::process::ExitCode;
 

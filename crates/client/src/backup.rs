@@ -20,8 +20,8 @@ mod set;
 mod take;
 
 pub use format::{
-    BackupError, FORMAT_VERSION, Header, Identity, Next, PAYLOAD_BYTES_MAX, PartReader, PartWriter,
-    Saved,
+    BackupError, FORMAT_VERSION, Header, Identity, MachineKind, Next, PAYLOAD_BYTES_MAX,
+    PartReader, PartWriter, Saved,
 };
 pub use link::LinkError;
 pub use restore::{Lost, RestoreError, RestoreOptions, Restored};

@@ -70,6 +70,13 @@ impl Client {
 
     /// The leader of each log. Every node that is alive is asked, since each knows best what it leads.
     pub fn leaders(&self) -> Result<Vec<Leader>, AdminError> {
+        Ok(leaders_by(&self.statuses()?))
+    }
+
+    /// The cluster as each node that is alive sees it.
+    ///
+    /// Errors: [`AdminError::Unreachable`] when no server answers within `timeouts.total`.
+    pub fn statuses(&self) -> Result<Vec<Status>, AdminError> {
         let first = self.status()?;
         let mut all = vec![];
         for node in first
@@ -81,12 +88,12 @@ impl Client {
             all.extend(self.cluster.ask_for_status(&node.address, deadline));
         }
         all.push(first);
-        Ok(leaders_by(&all))
+        Ok(all)
     }
 }
 
 /// The leaders by all answers. If several nodes say they lead a log, the one of the latest term is right.
-fn leaders_by(all: &[Status]) -> Vec<Leader> {
+pub fn leaders_by(all: &[Status]) -> Vec<Leader> {
     let mut latest: BTreeMap<u64, (bool, Vec<u64>, Leader)> = BTreeMap::new();
     for status in all {
         for log in &status.logs {

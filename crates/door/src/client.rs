@@ -6,7 +6,12 @@
 
 use std::collections::VecDeque;
 
+use letters::Fate;
+use paxos::mutation::{self, Mutation};
 use resp::{Limits, Parser, Protocol, Value, encode};
+
+use crate::counts::fate_of_value;
+use crate::unanswered::Unanswered;
 
 /// A connection is not read while so many of its commands are unanswered …
 const UNANSWERED_MAX: usize = 1_024;
@@ -28,7 +33,10 @@ pub fn limits() -> Limits {
 
 /// A reply that is to come.
 enum Reply {
-    Awaited,
+    /// `is_wanted`: its client asked for it, when he asked.
+    Awaited {
+        is_wanted: bool,
+    },
     Here(Vec<u8>),
     /// Nobody knows what became of the command: the connection ends without a word.
     Never,
@@ -53,6 +61,15 @@ impl Transaction {
     }
 }
 
+/// The fate of the request that was taken last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It has its answer.
+    Now(Fate),
+    /// The reply of this number is to come.
+    Later(u64),
+}
+
 /// Which replies a client wants (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wants {
@@ -70,16 +87,28 @@ pub struct Client {
     pub protocol: Protocol,
     pub transaction: Option<Transaction>,
     pub watches: bool,
-    /// Its watched keys are forgotten with the next answer: that of its transaction.
-    pub unwatches: bool,
+    /// ‡ Its watched keys are forgotten with this answer, that of its transaction, and not before: a later command may be answered earlier.
+    pub unwatches: Option<u64>,
+    /// Nothing is watched if this answer, that of its first WATCH, says so.
+    pub first_watch: Option<u64>,
+    /// The group of the keys that it watches.
+    pub watches_in: Option<String>,
     pub wants: Wants,
+    /// ‡ The next command is refused. Its reply would be kept, and nobody would say when it is old.
+    pub refuses_next: bool,
+    pub unanswered: Unanswered,
+    pub said: Option<Said>,
     /// The group of the commands that are not answered.
     pub group: Option<String>,
     input: Vec<u8>,
     /// The bytes of it that its door has counted.
     pub counted: usize,
+    /// The bytes of replies that its door has counted.
+    pub counted_unsent: usize,
     parser: Option<Parser>,
     replies: VecDeque<Reply>,
+    /// The bytes of those that are here.
+    replies_bytes: usize,
     /// The number of the first of them.
     first: u64,
     out: Vec<u8>,
@@ -100,13 +129,20 @@ impl Client {
             protocol: Protocol::Resp2,
             transaction: None,
             watches: false,
-            unwatches: false,
+            unwatches: None,
+            first_watch: None,
+            watches_in: None,
             wants: Wants::All,
+            refuses_next: false,
+            unanswered: Unanswered::default(),
+            said: None,
             group: None,
             input: Vec::new(),
             counted: 0,
+            counted_unsent: 0,
             parser: Some(Parser::new(limits())),
             replies: VecDeque::new(),
+            replies_bytes: 0,
             first: 0,
             out: Vec::new(),
             sending: VecDeque::new(),
@@ -122,8 +158,10 @@ impl Client {
         }
     }
 
+    /// The memory that its unfinished requests take.
     pub fn input_bytes(&self) -> usize {
-        self.input.len()
+        let held = self.parser.as_ref().map_or(0, Parser::held_bytes);
+        self.input.len() + held
     }
 
     /// Lends what came, and how to read it, until [`Client::give_back`].
@@ -133,7 +171,8 @@ impl Client {
     }
 
     /// Takes back what was lent, without the bytes that are done with.
-    pub fn give_back(&mut self, parser: Parser, mut input: Vec<u8>, done: usize) {
+    pub fn give_back(&mut self, mut parser: Parser, mut input: Vec<u8>, done: usize) {
+        parser.rest();
         self.parser = Some(parser);
         if self.is_ending {
             return;
@@ -147,6 +186,11 @@ impl Client {
             input.drain(..done);
         }
         self.input = input;
+    }
+
+    /// The bytes of replies that it has not taken.
+    pub fn unsent_bytes(&self) -> usize {
+        self.out.len() + self.sending.iter().sum::<usize>() + self.replies_bytes
     }
 
     /// Whether a further request is taken.
@@ -168,30 +212,53 @@ impl Client {
     }
 
     pub fn answer(&mut self, value: &Value) {
+        self.said = Some(Said::Now(fate_of_value(value)));
         let mut bytes = Vec::new();
         encode(value, self.protocol, &mut bytes);
-        match std::mem::take(&mut self.wants) {
-            Wants::All => self.replies.push_back(Reply::Here(bytes)),
-            Wants::AllButNext => {}
-            Wants::None => self.wants = Wants::None,
+        if self.wants_next() {
+            self.replies_bytes += bytes.len();
+            self.replies.push_back(Reply::Here(bytes));
         }
         self.settle();
     }
 
+    /// Whether the reply to the request that is taken now is wanted.
+    fn wants_next(&mut self) -> bool {
+        match self.wants {
+            Wants::All => return true,
+            Wants::AllButNext => self.wants = Wants::All,
+            Wants::None => {}
+        }
+        false
+    }
+
     /// A reply that is to come: its number.
     pub fn await_answer(&mut self) -> u64 {
-        self.replies.push_back(Reply::Awaited);
-        self.first + self.replies.len() as u64 - 1
+        let is_wanted = self.wants_next();
+        self.replies.push_back(Reply::Awaited { is_wanted });
+        let number = self.first + self.replies.len() as u64 - 1;
+        self.said = Some(Said::Later(number));
+        number
+    }
+
+    /// The number of the last request, if it is not answered.
+    pub fn last_awaited(&self) -> Option<u64> {
+        let last = self.replies.len().checked_sub(1)?;
+        Some(self.first + last as u64)
     }
 
     /// The reply of that number; `None` if there will be none.
     pub fn on_answer(&mut self, number: u64, bytes: Option<Vec<u8>>) {
         let at = number.wrapping_sub(self.first) as usize;
         if let Some(reply) = self.replies.get_mut(at) {
-            *reply = match (bytes, self.wants) {
-                (None, _) => Reply::Never,
-                (Some(bytes), Wants::All) => Reply::Here(bytes),
-                (Some(_), _) => Reply::Here(Vec::new()),
+            let is_wanted = !matches!(reply, Reply::Awaited { is_wanted: false });
+            *reply = match bytes {
+                None => Reply::Never,
+                Some(bytes) if is_wanted => {
+                    self.replies_bytes += bytes.len();
+                    Reply::Here(bytes)
+                }
+                Some(_) => Reply::Here(Vec::new()),
             };
         }
         self.settle();
@@ -199,12 +266,27 @@ impl Client {
 
     /// Moves what is answered, in its order, to what is sent.
     fn settle(&mut self) {
+        if mutation::is(Mutation::RepliesOutOfOrder) {
+            for reply in &mut self.replies {
+                if let Reply::Here(bytes) = reply {
+                    self.replies_bytes -= bytes.len();
+                    self.out.append(bytes);
+                }
+            }
+        }
         while let Some(reply) = self.replies.front_mut() {
             match reply {
-                Reply::Awaited => return,
-                Reply::Here(bytes) => self.out.append(bytes),
+                Reply::Awaited { .. } => return,
+                Reply::Here(bytes) => {
+                    self.replies_bytes -= bytes.len();
+                    match self.out.is_empty() {
+                        true => self.out = std::mem::take(bytes),
+                        false => self.out.append(bytes),
+                    }
+                }
                 Reply::Never => {
                     self.replies.clear();
+                    self.replies_bytes = 0;
                     self.end();
                     return;
                 }
@@ -258,6 +340,20 @@ mod tests {
         client.on_answer(first, Some(b"1".to_vec()));
         assert_eq!(client.take_output().as_deref(), Some(&b"1+OK\r\n3"[..]));
         assert!(client.is_idle() && !client.is_over());
+    }
+
+    #[test]
+    fn whether_a_reply_is_wanted_is_decided_when_it_is_asked_for() {
+        let mut client = client();
+        let before = client.await_answer();
+        client.wants = Wants::AllButNext;
+        let skipped = client.await_answer();
+        let after = client.await_answer();
+        client.wants = Wants::None;
+        for (number, bytes) in [(after, b"3"), (skipped, b"2"), (before, b"1")] {
+            client.on_answer(number, Some(bytes.to_vec()));
+        }
+        assert_eq!(client.take_output().as_deref(), Some(&b"13"[..]));
     }
 
     #[test]

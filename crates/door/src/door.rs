@@ -1,24 +1,32 @@
 //! The machine: connections and requests, and the host with its groups.
 
 mod asking;
+mod counting;
 mod taking;
 mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use host::{Host, Outcome};
+use letters::DoorFigures;
 use ops::{Completion, ConnId, LENT_BYTES_MAX, Machine, Op, Slice, Time};
 use resp::{Found, Parser};
 
 use crate::answers::error;
+use crate::answers::server::Settings;
 use crate::client::Client;
+use crate::counts::Counts;
 use crate::groups::Groups;
 use crate::slots::Slots;
+use crate::slow::SlowLog;
 use crate::spread::Spread;
 
 /// The unfinished requests of all clients together, in bytes.
 const INPUT_BYTES_MAX: usize = 256 << 20;
+/// The bytes of replies that clients have not taken, of all together.
+const UNSENT_BYTES_MAX: usize = 256 << 20;
 const CLIENTS_MAX: usize = 10_000;
 
 /// The parts that a door is made with.
@@ -32,6 +40,28 @@ pub struct DoorConfig {
     /// The machine that the host has, whose WATCH table is shared.
     pub slots: Slots,
     pub host: Host,
+    /// The door's counts, for its node.
+    pub figures: Arc<DoorFigures>,
+    pub system: System,
+}
+
+/// The things that the door asks of the system at once. ‡ Nothing is decided by it: it is for figures alone.
+#[derive(Clone, Copy)]
+pub struct System {
+    /// The clock: not before the moment at which the door was called.
+    pub now: fn(Time) -> Time,
+    /// The memory of the process.
+    pub resident_bytes: fn() -> Option<u64>,
+}
+
+/// A system in which no time passes while the door works.
+impl Default for System {
+    fn default() -> System {
+        System {
+            now: |now| now,
+            resident_bytes: || None,
+        }
+    }
 }
 
 /// The outcome of a command.
@@ -46,6 +76,8 @@ struct Came {
 struct Expired {
     group: String,
     next: u16,
+    /// The keys that were taken away.
+    keys: u64,
 }
 
 /// The fate of a request.
@@ -68,7 +100,8 @@ pub struct Door {
     told: Receiver<Came>,
     spreads: BTreeMap<(u64, u64), Spread>,
     expire_at: Time,
-    expire_from: BTreeMap<String, u16>,
+    /// By group: the slot where the next look begins. `None`: one is under way.
+    expire_from: BTreeMap<String, Option<u16>>,
     tell_expired: Sender<Expired>,
     told_expired: Receiver<Expired>,
     began: Time,
@@ -76,8 +109,13 @@ pub struct Door {
     wall: (u64, Time),
     /// The bytes of all clients' unfinished requests.
     input_bytes: usize,
-    connections: u64,
-    commands: u64,
+    unsent_bytes: usize,
+    settings: Settings,
+    system: System,
+    counts: Counts,
+    slow: SlowLog,
+    /// When what is taken now was taken.
+    taken_at: Time,
     stopping: bool,
 }
 
@@ -115,8 +153,12 @@ impl Door {
             began: now,
             wall: (0, now),
             input_bytes: 0,
-            connections: 0,
-            commands: 0,
+            unsent_bytes: 0,
+            settings: Settings::default(),
+            system: config.system,
+            counts: Counts::new(config.figures),
+            slow: SlowLog::default(),
+            taken_at: now,
             stopping: false,
         }
     }
@@ -126,9 +168,11 @@ impl Door {
     }
 
     fn accept(&mut self, conn: ConnId, peer: String) {
-        self.connections += 1;
+        let figures = &self.counts.figures;
+        figures.connections.add(1);
         let mut client = Client::new(conn.0, peer);
         if self.clients.len() >= CLIENTS_MAX {
+            figures.connections_refused.add(1);
             client.answer(&error("ERR max number of clients reached"));
             client.end();
         }
@@ -139,11 +183,15 @@ impl Door {
     fn forget(&mut self, id: u64) {
         if let Some(client) = self.clients.remove(&id) {
             self.input_bytes -= client.counted;
-            if client.watches || client.unwatches {
+            self.unsent_bytes -= client.counted_unsent;
+            self.count_gone(&client);
+            if client.watches || client.unwatches.is_some() {
                 self.slots.watched.forget(id);
             }
         }
         self.ready.remove(&id);
+        // Some of the groups that it asked together may never answer now.
+        self.spreads.retain(|(client, _), _| *client != id);
         self.host.forget_order(id);
     }
 
@@ -155,6 +203,7 @@ impl Door {
         let Some((mut parser, input)) = client.take_input() else {
             return;
         };
+        self.taken_at = (self.system.now)(now);
         let mut done = 0;
         while self.clients.get(&id).is_some_and(Client::takes_more) {
             let rest = input.get(done..).unwrap_or_default();
@@ -205,12 +254,14 @@ impl Door {
 
     /// Sends what is answered, asks for more, and closes what is over.
     fn settle_client(&mut self, id: u64) {
+        self.count_unsent(id);
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
         let conn = ConnId(id);
         if let Some(bytes) = client.take_output() {
-            let slices = vec![Slice::copied_from(&bytes)];
+            self.counts.figures.sent_bytes.add(bytes.len() as u64);
+            let slices = vec![Slice::from_vec(bytes)];
             self.ops.push_back(Op::Send { conn, slices });
         }
         if client.is_over() {
@@ -219,6 +270,32 @@ impl Door {
         } else if client.begins_to_receive() {
             let bytes_max = LENT_BYTES_MAX;
             self.ops.push_back(Op::ReceiveWhenThere { conn, bytes_max });
+        }
+    }
+
+    /// Counts the replies that this client has not taken. Where that is too much of all together, the one with the most has to go.
+    fn count_unsent(&mut self, id: u64) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        let unsent = client.unsent_bytes();
+        let counted = std::mem::replace(&mut client.counted_unsent, unsent);
+        self.unsent_bytes = self.unsent_bytes - counted + unsent;
+        if self.unsent_bytes <= UNSENT_BYTES_MAX {
+            return;
+        }
+        let most = self
+            .clients
+            .iter()
+            .max_by_key(|(_, client)| client.counted_unsent);
+        if let Some(id) = most.map(|(id, _)| *id) {
+            tracing::warn!(
+                "clients of keys have not read 256 MiB of replies: the one who has read the least is disconnected"
+            );
+            let conn = ConnId(id);
+            self.counts.figures.clients_closed.add(1);
+            self.ops.push_back(Op::Close { conn, flush: false });
+            self.forget(id);
         }
     }
 
@@ -234,6 +311,7 @@ impl Door {
                 "ERR too many bytes of unfinished requests at this node",
             ));
             client.end();
+            self.counts.figures.clients_closed.add(1);
             self.input_bytes -= std::mem::take(&mut client.counted);
         }
     }
@@ -259,6 +337,10 @@ impl Machine for Door {
                     Ok(received) => {
                         let end = range.start + received.count;
                         let slice = buffer.freeze();
+                        self.counts
+                            .figures
+                            .received_bytes
+                            .add(received.count as u64);
                         client.on_received(&slice.slice(range.start..end));
                         if received.end {
                             // ‡ Its commands that are not executed yet are dropped: whoever retries would be a second one.
@@ -309,11 +391,12 @@ impl Machine for Door {
                 self.settle_client(id);
             }
             self.host.on_time(now);
-            self.take_outcomes();
+            self.take_outcomes(now);
         }
         for id in self.ready.clone() {
             self.settle_client(id);
         }
+        self.tell_figures();
     }
 
     fn poll_op(&mut self) -> Option<Op> {

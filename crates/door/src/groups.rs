@@ -4,24 +4,14 @@
 
 use std::collections::BTreeMap;
 
+use formats::slots::group_of;
 use host::{Group, Host};
 use kv::SLOTS;
-
-/// The most groups of a cluster.
-const GROUPS_MAX: u16 = 1_024;
-
-/// The name of the log of one group, counted from 1.
-pub fn name_of(group: u16, groups: u16) -> String {
-    format!("kv-{group}-of-{groups}")
-}
+use paxos::mutation::{self, Mutation};
 
 /// The first and the last slot of the group that has this log. `None`: it is no group's.
 pub fn range_of(name: &str) -> Option<(u16, u16)> {
-    let (group, groups) = name.strip_prefix("kv-")?.split_once("-of-")?;
-    let (group, groups): (u16, u16) = (group.parse().ok()?, groups.parse().ok()?);
-    if group == 0 || group > groups || groups > GROUPS_MAX || name != name_of(group, groups) {
-        return None;
-    }
+    let (group, groups) = group_of(name)?;
     let begin = |group: u16| (u32::from(group) * u32::from(SLOTS) / u32::from(groups)) as u16;
     Some((begin(group - 1), begin(group) - 1))
 }
@@ -44,6 +34,7 @@ pub enum Leads {
 }
 
 struct Known {
+    name: String,
     range: (u16, u16),
     last: Option<Place>,
 }
@@ -58,7 +49,10 @@ pub struct Served<'a> {
 pub struct Groups {
     own: Place,
     cluster: [u8; 16],
-    known: BTreeMap<String, Known>,
+    /// In the order of their slots.
+    known: Vec<Known>,
+    /// The host's changes that are taken note of.
+    seen: Option<u64>,
 }
 
 impl Groups {
@@ -67,7 +61,8 @@ impl Groups {
             // A node learns its number when it joins, and no group is here before.
             own: Place { node: 0, address },
             cluster: [0; 16],
-            known: BTreeMap::new(),
+            known: Vec::new(),
+            seen: None,
         }
     }
 
@@ -81,40 +76,48 @@ impl Groups {
 
     /// The log of the group that serves this slot.
     pub fn of_slot(&self, slot: u16) -> Option<&str> {
-        let mut known = self.known.iter();
-        known
-            .find(|(_, known)| (known.range.0..=known.range.1).contains(&slot))
-            .map(|(name, _)| name.as_str())
+        if mutation::is(Mutation::SlotOfAnotherGroup) {
+            return self.names().next();
+        }
+        let behind = self.known.partition_point(|known| known.range.0 <= slot);
+        let known = self.known.get(behind.checked_sub(1)?)?;
+        (slot <= known.range.1).then_some(&*known.name)
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.known.keys().map(String::as_str)
+        self.known.iter().map(|known| &*known.name)
     }
 
-    /// Takes note of the host's groups.
+    /// Takes note of the host's groups, if something has changed.
     pub fn look(&mut self, host: &Host) {
-        let is_here = |name: &str| host.groups().any(|group| group.name() == name);
-        self.known.retain(|name, _| is_here(name));
+        if self.seen.replace(host.changes()) == Some(host.changes()) {
+            return;
+        }
+        let before = std::mem::take(&mut self.known);
+        let mut before: BTreeMap<String, Known> = before
+            .into_iter()
+            .map(|known| (known.name.clone(), known))
+            .collect();
         for group in host.groups() {
             self.own.node = group.own().0;
             self.cluster = group.cluster();
-            let Some(range) = range_of(group.name()) else {
+            let name = group.name().to_owned();
+            let Some(range) = range_of(&name) else {
                 continue;
             };
-            if !self.known.contains_key(group.name()) {
-                let known = Known { range, last: None };
-                self.known.insert(group.name().to_owned(), known);
-            }
-            if let Some(known) = self.known.get_mut(group.name()) {
-                known.last = place_of(group).or(known.last.take());
-            }
+            let last = before.remove(&name).and_then(|known| known.last);
+            let last = place_of(group).or(last);
+            self.known.push(Known { name, range, last });
         }
+        self.known.sort_by_key(|known| known.range);
     }
 
     /// Its leader now, as far as this node knows.
     pub fn leads_now(&self, host: &Host, name: &str) -> Leads {
-        let group = host.groups().find(|group| group.name() == name);
-        match group.map(|group| (group.is_leading(), place_of(group))) {
+        match host
+            .group(name)
+            .map(|group| (group.is_leading(), place_of(group)))
+        {
             Some((true, _)) => Leads::Here,
             Some((false, Some(place))) => Leads::There(place),
             _ => Leads::Nobody,
@@ -122,10 +125,9 @@ impl Groups {
     }
 
     /// Its leader now, or the last one: ranges never vanish from clients' tables.
-    fn leads(&self, host: &Host, name: &str) -> Leads {
-        let last = self.known.get(name).and_then(|known| known.last.clone());
-        match (self.leads_now(host, name), last) {
-            (Leads::Nobody, Some(place)) => Leads::There(place),
+    fn leads(&self, host: &Host, known: &Known) -> Leads {
+        match (self.leads_now(host, &known.name), &known.last) {
+            (Leads::Nobody, Some(place)) => Leads::There(place.clone()),
             (leads, _) => leads,
         }
     }
@@ -133,20 +135,17 @@ impl Groups {
     /// The groups that serve slots, in the order of these.
     pub fn served<'a>(&'a self, host: &Host) -> Vec<Served<'a>> {
         let known = self.known.iter();
-        let mut served: Vec<Served<'a>> = known
-            .map(|(name, known)| Served {
-                name,
-                range: known.range,
-                leads: self.leads(host, name),
-            })
-            .collect();
-        served.sort_by_key(|served| served.range);
-        served
+        let served = known.map(|known| Served {
+            name: &known.name,
+            range: known.range,
+            leads: self.leads(host, known),
+        });
+        served.collect()
     }
 
     /// Whether each slot is served by some group.
     pub fn is_complete(&self) -> bool {
-        let ranges = self.known.values().map(|known| known.range);
+        let ranges = self.known.iter().map(|known| known.range);
         let slots: u32 = ranges
             .map(|(first, last)| u32::from(last - first) + 1)
             .sum();
@@ -164,6 +163,8 @@ fn place_of(group: &Group) -> Option<Place> {
 
 #[cfg(test)]
 mod tests {
+    use formats::slots::name_of;
+
     use super::*;
 
     #[test]
@@ -180,15 +181,6 @@ mod tests {
             }
             assert_eq!(next, SLOTS);
         }
-        for name in [
-            "kv",
-            "kv-0-of-3",
-            "kv-4-of-3",
-            "kv-01-of-3",
-            "kv-1-of-0",
-            "kv-1-of-2000",
-        ] {
-            assert_eq!(range_of(name), None, "{name}");
-        }
+        assert_eq!(range_of("kv-0-of-3"), None);
     }
 }

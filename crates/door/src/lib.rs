@@ -14,28 +14,32 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `door` | the machine: connections; in its folder what becomes of a request: `taking`, `transactions`, `asking` |
+//! | `door` | the machine: connections; in its folder what becomes of a request: `taking`, `transactions`, `asking`, `counting` |
 //! | `client` | one connection: what came, in which order it is answered |
 //! | `answers` | what the door says itself: CLUSTER, HELLO, INFO, COMMAND |
 //! | `groups` | which slots each group serves, and who leads it |
 //! | `spread` | commands without a key, on all groups that are led here |
 //! | `slots` | the groups' machine: commands on the rows of slots |
 //! | `order` | what a door asks of that machine, as bytes |
+//! | `counts`, `unanswered`, `slow` | figures for /metrics and INFO; how long requests take; the slow log |
 //! | `watched`, `rows` | WATCH; a machine's rows as `kv` sees them |
 
 #![forbid(unsafe_code)]
 
 mod answers;
 mod client;
+mod counts;
 mod door;
 mod groups;
 mod order;
 mod rows;
 mod slots;
+mod slow;
 mod spread;
+mod unanswered;
 mod watched;
 
 pub use client::BULK_BYTES_MAX;
-pub use door::{Door, DoorConfig};
-pub use groups::{name_of, range_of};
+pub use door::{Door, DoorConfig, System};
+pub use groups::range_of;
 pub use slots::Slots;

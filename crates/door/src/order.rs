@@ -4,18 +4,30 @@
 //! order = kind u8 │ …                                 numbers are little-endian
 //!
 //! run    1 │ protocol u8 │ words
-//! exec   2 │ protocol u8 │ client u64 │ count u32 │ words …      all or, where a watched key changed, none
+//! exec   2 │ protocol u8 │ client u64 │ count u32 │ step …       all or, where a watched key changed, none
 //! expire 3 │ slot u16                                  takes keys away whose deadline has passed
 //! keys   4 │ slot u16 │ count u32                      so many keys of the slot; all ones: how many there are
+//! watch  5 │ protocol u8 │ client u64 │ words        from now on the client hears of changes of these keys
+//! step   = 0 │ words                                   a command
+//!        = 1 │ length u32 │ bytes                      the reply of what the door answers itself, in RESP 3
 //! words  = count u32 │ (length u32 │ bytes) …
 //! ```
 //!
 //! An order never leaves its process: it is executed where it was made, and the log holds what it wrote.
 
-use resp::Protocol;
+use resp::{Decoder, Protocol, Value, encode};
+
+use crate::client::BULK_BYTES_MAX;
 
 /// One command: its name and what follows it.
 pub type Words<'a> = Vec<&'a [u8]>;
+
+/// A part of a transaction.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    Command(Words<'a>),
+    Answered(&'a [u8]),
+}
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Order<'a> {
@@ -26,7 +38,12 @@ pub enum Order<'a> {
     Exec {
         protocol: Protocol,
         client: u64,
-        commands: Vec<Words<'a>>,
+        commands: Vec<Step<'a>>,
+    },
+    Watch {
+        protocol: Protocol,
+        client: u64,
+        keys: Words<'a>,
     },
     Expire {
         slot: u16,
@@ -62,9 +79,15 @@ pub fn keys(slot: u16, count: Option<u32>) -> Vec<u8> {
 }
 
 /// The slot in the answer to [`expire`].
-pub fn slot_answered(bytes: &[u8]) -> Option<u16> {
+pub fn expiry_answered(bytes: &[u8]) -> Option<(u16, u64)> {
     let text = std::str::from_utf8(bytes).ok()?;
-    text.strip_prefix(':')?.trim_end().parse().ok()
+    let both: u64 = text.strip_prefix(':')?.trim_end().parse().ok()?;
+    Some((both as u16, both >> 16))
+}
+
+/// The answer to a look for keys whose deadline has passed: the slot where to go on, and how many keys were taken away.
+pub fn expired(next: u16, keys: usize) -> Value {
+    Value::count(usize::from(next) | keys << 16)
 }
 
 pub fn run<'a>(protocol: Protocol, words: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
@@ -73,14 +96,54 @@ pub fn run<'a>(protocol: Protocol, words: impl ExactSizeIterator<Item = &'a [u8]
     out
 }
 
-pub fn exec(protocol: Protocol, client: u64, commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
+pub fn watch<'a>(
+    protocol: Protocol,
+    client: u64,
+    keys: impl ExactSizeIterator<Item = &'a [u8]>,
+) -> Vec<u8> {
+    let mut out = vec![5, number_of(protocol)];
+    out.extend_from_slice(&client.to_le_bytes());
+    put_words(&mut out, keys);
+    out
+}
+
+/// A part of a transaction that was queued: a command, or a reply that is there already, in RESP 3.
+pub enum Queued {
+    Command(Vec<Vec<u8>>),
+    Answered(Vec<u8>),
+}
+
+pub fn exec(protocol: Protocol, client: u64, steps: &[Queued]) -> Vec<u8> {
     let mut out = vec![2, number_of(protocol)];
     out.extend_from_slice(&client.to_le_bytes());
-    out.extend_from_slice(&(commands.len() as u32).to_le_bytes());
-    for words in commands {
-        put_words(&mut out, words.iter().map(Vec::as_slice));
+    out.extend_from_slice(&(steps.len() as u32).to_le_bytes());
+    for step in steps {
+        match step {
+            Queued::Command(words) => {
+                out.push(0);
+                put_words(&mut out, words.iter().map(Vec::as_slice));
+            }
+            Queued::Answered(reply) => {
+                out.push(1);
+                out.extend_from_slice(&(reply.len() as u32).to_le_bytes());
+                out.extend_from_slice(reply);
+            }
+        }
     }
     out
+}
+
+/// A reply that is there already, as [`exec`] takes it.
+pub fn answered(value: &Value) -> Vec<u8> {
+    let mut reply = Vec::new();
+    encode(value, Protocol::Resp3, &mut reply);
+    reply
+}
+
+/// The value of a reply that [`exec`] was given.
+pub fn value_of(reply: &[u8]) -> Value {
+    let value = Decoder::new(BULK_BYTES_MAX).next(reply).ok().flatten();
+    value.map_or(Value::Null, |(value, _)| value)
 }
 
 struct Rest<'a>(&'a [u8]);
@@ -108,15 +171,23 @@ impl<'a> Rest<'a> {
         }
     }
 
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.count()?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
     fn words(&mut self) -> Option<Words<'a>> {
-        (0..self.count()?)
-            .map(|_| {
-                let length = self.count()?;
-                let (word, rest) = self.0.split_at_checked(length)?;
-                self.0 = rest;
-                Some(word)
-            })
-            .collect()
+        (0..self.count()?).map(|_| self.bytes()).collect()
+    }
+
+    fn step(&mut self) -> Option<Step<'a>> {
+        match self.take()? {
+            [0] => self.words().map(Step::Command),
+            [1] => self.bytes().map(Step::Answered),
+            _ => None,
+        }
     }
 }
 
@@ -133,7 +204,7 @@ impl<'a> Order<'a> {
                 protocol: rest.protocol()?,
                 client: rest.take().map(u64::from_le_bytes)?,
                 commands: (0..rest.count()?)
-                    .map(|_| rest.words())
+                    .map(|_| rest.step())
                     .collect::<Option<_>>()?,
             },
             [3] => Order::Expire { slot: rest.slot()? },
@@ -143,6 +214,11 @@ impl<'a> Order<'a> {
                     .take()
                     .map(u32::from_le_bytes)
                     .map(|count| (count != u32::MAX).then_some(count))?,
+            },
+            [5] => Order::Watch {
+                protocol: rest.protocol()?,
+                client: rest.take().map(u64::from_le_bytes)?,
+                keys: rest.words()?,
             },
             _ => return None,
         };
@@ -165,19 +241,34 @@ mod tests {
         };
         assert_eq!(Order::decode(&bytes), Some(expected));
         let owned: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
-        let bytes = exec(Protocol::Resp2, 7, &[owned.clone(), owned]);
+        let pong = Value::Map(vec![(Value::bulk("a"), Value::Null)]);
+        let reply = answered(&pong);
+        let steps = [Queued::Command(owned), Queued::Answered(reply.clone())];
+        let bytes = exec(Protocol::Resp2, 7, &steps);
+        assert_eq!(value_of(&reply), pong);
         let expected = Order::Exec {
             protocol: Protocol::Resp2,
             client: 7,
-            commands: vec![words.clone(), words],
+            commands: vec![Step::Command(words), Step::Answered(&reply)],
         };
         assert_eq!(Order::decode(&bytes), Some(expected));
+        let keys_of_it: Words<'_> = vec![b"a", b"b"];
+        let watched = watch(Protocol::Resp3, 7, keys_of_it.iter().copied());
+        let expected_watch = Order::Watch {
+            protocol: Protocol::Resp3,
+            client: 7,
+            keys: keys_of_it,
+        };
+        assert_eq!(Order::decode(&watched), Some(expected_watch));
         assert_eq!(Order::decode(&expire(5)), Some(Order::Expire { slot: 5 }));
         for count in [None, Some(3)] {
             let order = Order::Keys { slot: 5, count };
             assert_eq!(Order::decode(&keys(5, count)), Some(order));
         }
-        assert_eq!(slot_answered(b":16383\r\n"), Some(16_383));
+        let mut answer = Vec::new();
+        encode(&expired(16_383, 200), Protocol::Resp2, &mut answer);
+        assert_eq!(expiry_answered(&answer), Some((16_383, 200)));
+        assert_eq!(expiry_answered(b":-1\r\n"), None);
         for end in 0..bytes.len() {
             assert_eq!(Order::decode(&bytes[..end]), None);
         }

@@ -12,6 +12,17 @@ fn tagged(key: &[u8]) -> Vec<u8> {
     [&[SLOTS], key].concat()
 }
 
+fn untagged(found: host::Rows) -> Page {
+    let rows = found.rows.into_iter().map(|(mut key, value)| {
+        key.remove(0);
+        (key, value)
+    });
+    Page {
+        rows: rows.collect(),
+        is_last: found.is_last,
+    }
+}
+
 impl Rows for OfSlots<'_, '_> {
     type Stop = Stop;
 
@@ -21,16 +32,12 @@ impl Rows for OfSlots<'_, '_> {
 
     fn range(&mut self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Page, Stop> {
         let found = self.0.range(&tagged(from), &tagged(to), rows_max)?;
-        let rows = found.rows.into_iter();
-        Ok(Page {
-            rows: rows
-                .map(|(mut key, value)| {
-                    key.remove(0);
-                    (key, value)
-                })
-                .collect(),
-            is_last: found.is_last,
-        })
+        Ok(untagged(found))
+    }
+
+    fn range_back(&mut self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Page, Stop> {
+        let found = self.0.range_back(&tagged(from), &tagged(to), rows_max)?;
+        Ok(untagged(found))
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stop> {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  'u' slot    → round u64, has had keys u8            slot u16 big-endian; others little-endian
+//!  'k' slot    → round u64                             of slots that have had keys in this round
 //!  't'         → time u64                              the last time at which a reader took a key for expired
 //!  's' life …  → kv's rows
 //! ```
@@ -10,22 +11,25 @@ use std::sync::Arc;
 
 use host::{Machine, State, Stop};
 use kv::{
-    Context, Executed, Halt, Life, count_keys, keys_of, lookup, slot_of, some_keys, take_expired,
+    Context, Executed, Halt, Life, Rows as _, SLOTS, count_keys, keys_of, lookup, slot_of,
+    some_keys, take_expired,
 };
+use paxos::mutation::{self, Mutation};
 use resp::{Protocol, Value, encode};
 
-use crate::order::Order;
+use crate::order::{self, Order, Step};
 use crate::rows::OfSlots;
-use crate::watched::Watched;
+use crate::watched::{Changed, Watched};
 
 const USED: u8 = b'u';
+const WITH_KEYS: u8 = b'k';
 const TIME: &[u8] = b"t";
 
 /// Slots stay where they were given.
 const EPOCH: u32 = 1;
-/// The keys whose deadline has passed that are taken away at a time.
+/// The keys whose deadline has passed that are taken away at a time, and the slots where they are looked for.
 const EXPIRED_MAX: usize = 100;
-const PAGE: usize = 4_096;
+const EXPIRED_SLOTS: usize = 64;
 
 /// The things that a group keeps of one of its slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +59,15 @@ impl Used {
         row
     }
 
+    /// ‡ The slots with keys stand in rows of their own: who looks for them does not go through all those that were emptied.
+    fn save(&self, state: &mut State<'_>, slot: u16) -> Result<(), Stop> {
+        state.put(&Used::key(slot), &self.encode())?;
+        match self.has_keys {
+            true => state.put(&with_keys(slot), &self.round.to_le_bytes()),
+            false => state.delete(&with_keys(slot)),
+        }
+    }
+
     fn life(&self, slot: u16) -> Life {
         Life {
             slot,
@@ -62,6 +75,11 @@ impl Used {
             round: self.round,
         }
     }
+}
+
+fn with_keys(slot: u16) -> [u8; 3] {
+    let [high, low] = slot.to_be_bytes();
+    [WITH_KEYS, high, low]
 }
 
 /// The machine of all groups of this node.
@@ -77,11 +95,18 @@ impl Machine for Slots {
         };
         let (protocol, reply) = match order {
             Order::Run { protocol, words } => {
-                let mut changed = Vec::new();
+                let mut changed = Changed::default();
                 let reply = run(state, protocol, &words, &mut changed)?;
-                self.watched.on_changed(&changed);
+                if !mutation::is(Mutation::WatchedChangesUnseen) {
+                    self.watched.on_changed(&changed);
+                }
                 (protocol, reply)
             }
+            Order::Watch {
+                protocol,
+                client,
+                keys,
+            } => (protocol, self.watch(state, client, &keys)?),
             Order::Exec {
                 protocol,
                 client,
@@ -95,6 +120,25 @@ impl Machine for Slots {
         Ok(out)
     }
 
+    fn foresee(&self, state: &mut State<'_>, command: &[u8]) {
+        let Some(Order::Run { words, .. }) = Order::decode(command) else {
+            return;
+        };
+        let spec = words.first().and_then(|name| lookup(name));
+        let Some((spec, keys)) = spec.and_then(|spec| Some((spec, keys_of(spec, &words).ok()?)))
+        else {
+            return;
+        };
+        for key in keys {
+            let slot = slot_of(key);
+            // Few slots are in another life than their first.
+            let life = used(state, slot).unwrap_or_default().life(slot);
+            for row in kv::first_rows(life, key, spec.writes()) {
+                _ = OfSlots(state).get(&row);
+            }
+        }
+    }
+
     /// An id of a slot never comes back, and a life of a slot neither.
     fn forgets(&self) -> bool {
         true
@@ -102,6 +146,9 @@ impl Machine for Slots {
 
     /// ‡ Others led, and changed what nobody here was told of.
     fn begins(&self) {
+        if mutation::is(Mutation::WatchesOutliveReigns) {
+            return;
+        }
         self.watched.on_all_changed();
     }
 }
@@ -111,23 +158,30 @@ fn used(state: &mut State<'_>, slot: u16) -> Result<Used, Stop> {
     Ok(row.as_deref().map_or(Used::default(), Used::decode))
 }
 
-/// The slots from this one on that have had keys.
-fn used_from(state: &mut State<'_>, slot: u16) -> Result<Vec<Life>, Stop> {
-    let (mut from, mut lives) = (Used::key(slot).to_vec(), Vec::new());
+/// The first slots from this one on that have had keys, so many at most.
+fn used_from(state: &mut State<'_>, slot: u16, slots_max: usize) -> Result<Vec<Life>, Stop> {
+    let (mut from, mut lives) = (with_keys(slot).to_vec(), Vec::new());
     loop {
-        let page = state.range(&from, &[USED + 1], PAGE)?;
+        let page = state.range(&from, &[WITH_KEYS + 1], slots_max)?;
         for (key, row) in &page.rows {
-            let (Some(slot), used) = (key.last_chunk(), Used::decode(row)) else {
-                continue;
-            };
-            if used.has_keys {
-                lives.push(used.life(u16::from_be_bytes(*slot)));
+            if let Some(slot) = key.last_chunk() {
+                lives.push(Used::decode(row).life(u16::from_be_bytes(*slot)));
             }
             from = [key, &[0][..]].concat();
         }
-        if page.is_last {
+        if page.is_last || lives.len() >= slots_max {
+            lives.truncate(slots_max);
             return Ok(lives);
         }
+    }
+}
+
+/// The slots that a command without a key looks at. ‡ Each step of a scan looks at some only: else a scan of many slots would go through all of
+/// them at each step.
+fn lives_of(state: &mut State<'_>, words: &[&[u8]]) -> Result<Vec<Life>, Stop> {
+    match kv::scans_from(words) {
+        Some(slot) => used_from(state, slot, kv::SCANNED_SLOTS_MAX + 1),
+        None => used_from(state, 0, usize::from(SLOTS)),
     }
 }
 
@@ -156,19 +210,19 @@ fn slot_of_words(words: &[&[u8]]) -> Option<u16> {
     keys.first().map(|key| slot_of(key))
 }
 
-/// Executes a command, and adds the keys that it changed.
+/// Executes a command, and adds what it changed.
 fn run(
     state: &mut State<'_>,
     protocol: Protocol,
     words: &[&[u8]],
-    changed: &mut Vec<Vec<u8>>,
+    changed: &mut Changed,
 ) -> Result<Value, Stop> {
     let slot = slot_of_words(words);
     // A row that is away does not end the command here: what it needs besides is fetched together with it.
     let of_slot = slot.map(|slot| (slot, used(state, slot)));
     let lives = match &of_slot {
         Some((slot, used)) => vec![used.as_ref().copied().unwrap_or_default().life(*slot)],
-        None => used_from(state, 0)?,
+        None => lives_of(state, words)?,
     };
     let context = Context::new(protocol, &lives);
     let Executed {
@@ -185,7 +239,8 @@ fn run(
             round: life.round,
             has_keys: false,
         };
-        state.put(&Used::key(life.slot), &used.encode())?;
+        used.save(state, life.slot)?;
+        changed.slots.insert(life.slot);
     }
     if let Some((slot, used)) = of_slot
         && wrote
@@ -193,52 +248,89 @@ fn run(
         && !used.has_keys
     {
         let has_keys = true;
-        state.put(&Used::key(slot), &Used { has_keys, ..used }.encode())?;
+        Used { has_keys, ..used }.save(state, slot)?;
     }
-    if saw_expired && !wrote {
+    if saw_expired && !wrote && !mutation::is(Mutation::ExpiryNotNoted) {
         // ‡ The next leader's clock may be behind: the time at which the key was gone stands in a frame before anybody hears of it.
         let time = state.time_ms().to_le_bytes();
         state.put(TIME, &time)?;
     }
-    changed.extend(keys);
+    changed.keys.extend(keys);
     Ok(reply)
 }
 
+/// Whether a key is there. `None`: its deadline has passed.
+fn is_there(state: &mut State<'_>, key: &[u8]) -> Result<Option<bool>, Stop> {
+    let words: [&[u8]; 2] = [b"EXISTS", key];
+    let slot = slot_of(key);
+    let lives = [used(state, slot)?.life(slot)];
+    let context = Context::new(Protocol::Resp2, &lives);
+    let executed = kv::execute(&mut OfSlots(state), &context, &words)?;
+    Ok(match executed.saw_expired {
+        true => None,
+        false => Some(executed.reply == Value::Integer(1)),
+    })
+}
+
 impl Slots {
+    fn watch(&self, state: &mut State<'_>, client: u64, keys: &[&[u8]]) -> Result<Value, Stop> {
+        let there = keys.iter().map(|key| is_there(state, key));
+        let there: Vec<Option<bool>> = there.collect::<Result<_, _>>()?;
+        for (key, is_there) in keys.iter().zip(there) {
+            self.watched.watch(client, key, is_there.unwrap_or(false));
+        }
+        Ok(Value::OK)
+    }
+
     fn exec(
         &self,
         state: &mut State<'_>,
         protocol: Protocol,
         client: u64,
-        commands: &[Vec<&[u8]>],
+        commands: &[Step<'_>],
     ) -> Result<Value, Stop> {
         if self.watched.has_changed(client) {
             return Ok(Value::NullArray);
         }
-        let mut changed = Vec::new();
-        let replies = commands
-            .iter()
-            .map(|words| run(state, protocol, words, &mut changed));
+        for key in self.watched.were_there(client) {
+            if is_there(state, &key)?.is_none() {
+                let time = state.time_ms().to_le_bytes();
+                state.put(TIME, &time)?;
+                return Ok(Value::NullArray);
+            }
+        }
+        let mut changed = Changed::default();
+        let replies = commands.iter().map(|step| match step {
+            Step::Command(words) => run(state, protocol, words, &mut changed),
+            Step::Answered(bytes) => Ok(order::value_of(bytes)),
+        });
         let replies = replies.collect::<Result<_, _>>()?;
         self.watched.on_changed(&changed);
         Ok(Value::Array(replies))
     }
 
-    /// Takes keys away whose deadline has passed, in the first slot from this one on that has keys. Answers where to go on: 0 after the
+    /// Takes keys away whose deadline has passed, in the first slots from this one on that have keys. Answers where to go on: 0 after the
     /// last one.
     fn expire(&self, state: &mut State<'_>, from: u16) -> Result<Value, Stop> {
-        let lives = used_from(state, from)?;
-        let Some(life) = lives.first() else {
-            return Ok(Value::Integer(0));
-        };
-        let expired = take_expired(&mut OfSlots(state), *life, EXPIRED_MAX).map_err(stop)?;
-        self.watched.on_changed(&expired);
-        let goes_on_here = expired.len() >= EXPIRED_MAX;
-        let next = match lives.get(1) {
-            _ if goes_on_here => life.slot,
-            Some(next) => next.slot,
-            None => 0,
-        };
-        Ok(Value::Integer(i64::from(next)))
+        let lives = used_from(state, from, EXPIRED_SLOTS + 1)?;
+        let mut next = lives.get(EXPIRED_SLOTS).map_or(0, |life| life.slot);
+        let (mut expired, mut stopped) = (Vec::new(), None);
+        for life in lives.iter().take(EXPIRED_SLOTS) {
+            let left = EXPIRED_MAX - expired.len();
+            match take_expired(&mut OfSlots(state), *life, left) {
+                Ok(some) => expired.extend(some),
+                // The others ask for their rows, too: they are fetched together.
+                Err(halt) => stopped = stopped.or(Some(stop(halt))),
+            }
+            if expired.len() >= EXPIRED_MAX {
+                next = life.slot;
+                break;
+            }
+        }
+        if let Some(stop) = stopped {
+            return Err(stop);
+        }
+        self.watched.on_expired(&expired);
+        Ok(order::expired(next, expired.len()))
     }
 }

@@ -1,6 +1,7 @@
 //! Commands without a key (DBSIZE, KEYS, SCAN, RANDOMKEY, FLUSHALL): they are about a node, so about all groups that it leads. Each is asked, and
 //! the replies become one.
 
+use paxos::mutation::{self, Mutation};
 use resp::{Decoder, Value};
 
 use crate::client::BULK_BYTES_MAX;
@@ -67,8 +68,8 @@ impl Spread {
             Some((value, _)) => self.replies.push(value),
             None => self.has_none = true,
         }
-        self.left -= 1;
-        self.left == 0
+        self.left = self.left.saturating_sub(1);
+        self.left == 0 || mutation::is(Mutation::SpreadAnsweredHalf)
     }
 
     /// The reply; `None` if nobody knows it.

@@ -6,6 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use kv::slot_of;
+
+/// The things that commands changed.
+#[derive(Default)]
+pub struct Changed {
+    pub keys: Vec<Vec<u8>>,
+    /// All keys of these were taken away.
+    pub slots: BTreeSet<u16>,
+}
+
 #[derive(Default)]
 pub struct Watched(Mutex<Tables>);
 
@@ -17,7 +27,8 @@ struct Tables {
 
 #[derive(Default)]
 struct Watching {
-    keys: BTreeSet<Vec<u8>>,
+    /// Each, and whether it was there.
+    keys: BTreeMap<Vec<u8>, bool>,
     has_changed: bool,
 }
 
@@ -26,7 +37,7 @@ impl Watched {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn watch(&self, client: u64, key: &[u8]) {
+    pub fn watch(&self, client: u64, key: &[u8], is_there: bool) {
         let mut tables = self.lock();
         tables
             .by_key
@@ -34,7 +45,7 @@ impl Watched {
             .or_default()
             .insert(client);
         let watching = tables.by_client.entry(client).or_default();
-        watching.keys.insert(key.to_vec());
+        watching.keys.entry(key.to_vec()).or_insert(is_there);
     }
 
     /// Ends what a client watches.
@@ -43,7 +54,7 @@ impl Watched {
         let Some(watching) = tables.by_client.remove(&client) else {
             return;
         };
-        for key in watching.keys {
+        for key in watching.keys.into_keys() {
             if let Some(clients) = tables.by_key.get_mut(&key) {
                 clients.remove(&client);
                 if clients.is_empty() {
@@ -59,16 +70,43 @@ impl Watched {
         watching.is_some_and(|watching| watching.has_changed)
     }
 
-    pub fn on_changed(&self, keys: &[Vec<u8>]) {
+    /// The watched keys that were there. ‡ One whose deadline has passed since has changed, though nobody wrote that down yet.
+    pub fn were_there(&self, client: u64) -> Vec<Vec<u8>> {
+        let tables = self.lock();
+        let watching = tables.by_client.get(&client);
+        let keys = watching.into_iter().flat_map(|watching| &watching.keys);
+        keys.filter(|(_, is_there)| **is_there)
+            .map(|(key, _)| key.clone())
+            .collect()
+    }
+
+    pub fn on_changed(&self, changed: &Changed) {
         let mut tables = self.lock();
         let Tables { by_key, by_client } = &mut *tables;
         if by_key.is_empty() {
             return;
         }
-        let clients = keys.iter().filter_map(|key| by_key.get(key)).flatten();
-        for client in clients {
+        let Changed { keys, slots } = changed;
+        let of_keys = keys.iter().filter_map(|key| by_key.get(key)).flatten();
+        let is_flushed = |key: &[u8]| !slots.is_empty() && slots.contains(&slot_of(key));
+        let of_slots = by_key.iter().filter(|(key, _)| is_flushed(key));
+        let of_slots = of_slots.flat_map(|(_, clients)| clients);
+        for client in of_keys.chain(of_slots) {
             if let Some(watching) = by_client.get_mut(client) {
                 watching.has_changed = true;
+            }
+        }
+    }
+
+    /// These were taken away, since their deadlines have passed: for whom they were gone already nothing has changed.
+    pub fn on_expired(&self, keys: &[Vec<u8>]) {
+        let mut tables = self.lock();
+        let Tables { by_key, by_client } = &mut *tables;
+        for key in keys {
+            for client in by_key.get(key).into_iter().flatten() {
+                if let Some(watching) = by_client.get_mut(client) {
+                    watching.has_changed |= watching.keys.get(key) == Some(&true);
+                }
             }
         }
     }
@@ -89,16 +127,35 @@ mod tests {
     #[test]
     fn a_client_hears_of_its_own_keys_until_it_watches_no_more() {
         let watched = Watched::default();
-        watched.watch(1, b"a");
-        watched.watch(2, b"b");
-        watched.on_changed(&[b"a".to_vec(), b"c".to_vec()]);
+        watched.watch(1, b"a", true);
+        watched.watch(2, b"b", false);
+        let keys = vec![b"a".to_vec(), b"c".to_vec()];
+        watched.on_changed(&Changed {
+            keys,
+            ..Changed::default()
+        });
         assert_eq!(
             [1, 2, 3].map(|client| watched.has_changed(client)),
             [true, false, false]
         );
         watched.forget(1);
-        watched.watch(1, b"a");
+        watched.watch(1, b"a", false);
+        assert_eq!(watched.were_there(1), Vec::<Vec<u8>>::new());
         assert!(!watched.has_changed(1));
+        watched.on_expired(&[b"a".to_vec(), b"b".to_vec()]);
+        assert_eq!(
+            [1, 2].map(|client| watched.has_changed(client)),
+            [false, false]
+        );
+        let slots = BTreeSet::from([slot_of(b"b")]);
+        watched.on_changed(&Changed {
+            slots,
+            ..Changed::default()
+        });
+        assert_eq!(
+            [1, 2].map(|client| watched.has_changed(client)),
+            [false, true]
+        );
         watched.on_all_changed();
         assert_eq!(
             [1, 2].map(|client| watched.has_changed(client)),

@@ -128,10 +128,10 @@ fn start_host(
         let config = HostConfig {
             others: None,
             machines: builder.machines,
-            shelves: Arc::new(OnDisk {
-                directory: builder.directory.join(shelf::STATES),
-                settings: shelf::Settings::default(),
-            }),
+            shelves: Arc::new(OnDisk::beside(
+                &builder.directory,
+                builder.limits.disk_reserve_bytes,
+            )),
             bounds: builder.bounds,
             seed,
         };

@@ -25,7 +25,7 @@ pub struct Builder {
     start: Option<Start>,
     pub(crate) machines: BTreeMap<String, Arc<dyn Machine>>,
     pub(crate) bounds: Bounds,
-    limits: Limits,
+    pub(crate) limits: Limits,
 }
 
 /// Why a node did not start.

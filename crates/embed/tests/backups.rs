@@ -300,7 +300,10 @@ fn a_machine_is_saved_and_filled() {
 
     // Once is enough, and old sessions have ended.
     let again = restore(&client, &parts, "rows");
-    assert!(matches!(again, Err(RestoreError::NotEmpty(_))), "{again:?}");
+    assert!(
+        matches!(again, Err(RestoreError::FilledBefore(_))),
+        "{again:?}"
+    );
     let answer = load.ask(&once);
     assert!(answer.contains("there is no such session"), "{answer}");
     let number = |session: &str| session.parse::<u64>().expect("it is a number");

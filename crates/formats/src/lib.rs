@@ -27,6 +27,7 @@ pub mod proof;
 pub mod record;
 pub mod rows;
 pub mod segment;
+pub mod slots;
 mod stand;
 mod standing;
 pub mod version;

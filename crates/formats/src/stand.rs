@@ -11,8 +11,13 @@ pub struct Stand {
     pub applied: u64,
     /// So far a crash takes it back; at or below `applied`.
     pub durable: u64,
+    /// ‡ The log is needed from here on: the last frame that is durable begins here, and shows whoever starts again that the
+    /// state is of this log's history. At or below `durable`.
+    pub needed_from: u64,
     /// It is exactly what the output below `applied` comes to. One that is being copied is not.
     pub is_whole: bool,
+    /// The room that it takes on that node's disk, in bytes. For estimates.
+    pub disk_bytes: u64,
     /// The last one that was taken of it.
     pub mark: Option<Mark>,
 }
@@ -32,7 +37,9 @@ impl Stand {
     pub const IN_LOG: Stand = Stand {
         applied: u64::MAX,
         durable: u64::MAX,
+        needed_from: u64::MAX,
         is_whole: true,
+        disk_bytes: 0,
         mark: None,
     };
 
@@ -43,21 +50,25 @@ impl Stand {
 }
 
 impl Encode for Stand {
-    const BYTES_MIN: usize = 18;
+    const BYTES_MIN: usize = 34;
     fn put(&self, out: &mut Vec<u8>) {
         self.applied.put(out);
         self.durable.put(out);
+        self.needed_from.put(out);
         self.is_whole.put(out);
+        self.disk_bytes.put(out);
         self.mark.put(out);
     }
     fn parse(from: &mut Reader<'_>) -> Result<Stand, DecodeError> {
         let stand = Stand {
             applied: u64::parse(from)?,
             durable: u64::parse(from)?,
+            needed_from: u64::parse(from)?,
             is_whole: bool::parse(from)?,
+            disk_bytes: u64::parse(from)?,
             mark: Option::parse(from)?,
         };
-        match stand.durable <= stand.applied {
+        match stand.needed_from <= stand.durable && stand.durable <= stand.applied {
             true => Ok(stand),
             false => Err(DecodeError::Invalid(
                 "a state that is durable and not applied",

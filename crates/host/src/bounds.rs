@@ -11,22 +11,20 @@ pub struct Bounds {
     pub unchosen_bytes_max: u64,
     /// Rows that the shelf does not have, or that were read. With more no command is executed.
     pub overlay_bytes_max: usize,
-    /// Rows that are kept although the shelf has them: they were read or written lately.
+    /// Rows that are kept although the shelf has them: they were read or written lately. The groups that a node leads share it, and none has more than
+    /// half of `overlay_bytes_max`.
     pub kept_bytes_max: usize,
     /// Commands that wait, in bytes, and how many: more are turned away.
     pub waiting_bytes_max: usize,
     pub waiting_max: usize,
     /// Bytes of the log that are applied before they are flushed. With four times as much nothing more is applied.
     pub flush_bytes: u64,
-    /// The time without more to apply, after which a flush follows.
+    /// A state is flushed so long after something was applied, also where it is few bytes.
     pub flush_after: Duration,
     /// The rows that are read at a time, when another node copies the state or states are compared; one row may be longer.
     pub piece_bytes: usize,
     /// The pace at which a state is copied while its log goes on; else as fast as nodes can.
     pub copy_bytes_per_second: u64,
-    /// Bytes of the log that are applied while a snapshot is held: with more it is given up. A shelf keeps all that was written since in memory and
-    /// on disk.
-    pub held_bytes_max: u64,
     /// How often states are compared, by their log's time; zero: never. Replicas with different values are not compared.
     pub compare_every: Duration,
     /// The pace at which each node reads its state for that.
@@ -39,14 +37,13 @@ impl Default for Bounds {
             frame_bytes: 64 << 10,
             unchosen_bytes_max: 16 << 20,
             overlay_bytes_max: 32 << 20,
-            kept_bytes_max: 8 << 20,
+            kept_bytes_max: 48 << 20,
             waiting_bytes_max: 64 << 20,
             waiting_max: 65_536,
             flush_bytes: 64 << 20,
-            flush_after: Duration::from_secs(60),
+            flush_after: Duration::from_secs(30),
             piece_bytes: 1 << 20,
             copy_bytes_per_second: 32_000_000,
-            held_bytes_max: 512 << 20,
             compare_every: Duration::from_secs(24 * 60 * 60),
             compare_bytes_per_second: 16_000_000,
         }

@@ -81,6 +81,8 @@ pub enum Filled {
     Next(u64),
     /// Something was written there already.
     NotEmpty,
+    /// It was filled from this very backup, to its end, and may have been written since.
+    Before,
     /// It does not follow what was done, or is of another restore.
     NotNext(&'static str),
 }
@@ -96,6 +98,7 @@ impl Filled {
         let (kind, number) = match self {
             Filled::Next(next) => (0, *next),
             Filled::NotEmpty => (1, 0),
+            Filled::Before => (3, 0),
             Filled::NotNext(why) => {
                 let place = NOT_NEXT.iter().position(|known| known == why);
                 (2, place.unwrap_or_default() as u64)
@@ -110,9 +113,38 @@ impl Filled {
         match kind {
             0 => Some(Filled::Next(number)),
             1 => Some(Filled::NotEmpty),
+            3 => Some(Filled::Before),
             _ => Some(Filled::NotNext(NOT_NEXT.get(number as usize)?)),
         }
     }
+}
+
+/// A backup's time is at most so far ahead of its leader's clock: the log's time never goes back, and what has a deadline would go by it.
+const AHEAD_MAX_MS: u64 = 24 * 60 * 60 * 1000;
+/// No log gives so many sessions.
+const SESSIONS_MAX: u64 = 1 << 48;
+
+/// Refuses a step that says what no backup says. `wall_ms`: the leader's clock.
+pub(crate) fn check(step: &Step, wall_ms: Option<u64>) -> Result<(), String> {
+    let &Step::End {
+        time_ms, sessions, ..
+    } = step
+    else {
+        return Ok(());
+    };
+    if sessions > SESSIONS_MAX {
+        return Err(format!(
+            "the backup ends with session {sessions}, and no log has given so many: take another backup"
+        ));
+    }
+    let ahead = wall_ms.map_or(0, |now| time_ms.saturating_sub(now));
+    if ahead > AHEAD_MAX_MS {
+        return Err(format!(
+            "the backup's time is {} hours ahead of the clock of the node that leads the log: set that clock right, and restore again, which goes on",
+            ahead / 3_600_000
+        ));
+    }
+    Ok(())
 }
 
 /// Takes a step.
@@ -131,10 +163,13 @@ pub(crate) fn execute(state: &mut State<'_>, fill: &Fill) -> Result<Outcome, Sto
         }
     };
     let open = mark.as_ref().filter(|mark| mark.is_open);
+    let ended = mark.as_ref().filter(|mark| !mark.is_open);
+    let is_before = ended.is_some_and(|mark| mark.backup == *backup);
     let own = open.filter(|mark| mark.backup == *backup);
     let filled = match (step, own) {
         (Step::Begin, Some(mark)) => Filled::Next(mark.next),
         (Step::Begin, None) if open.is_some() => Filled::NotNext(IS_OPEN),
+        (Step::Begin, None) if is_before => Filled::Before,
         (Step::Begin, None) if !state.is_of_new_log() => Filled::NotEmpty,
         (Step::Begin, None) => set(state, backup, true, 0),
         (Step::Page { number, .. }, Some(mark)) if *number < mark.next => Filled::Next(mark.next),
@@ -156,9 +191,7 @@ pub(crate) fn execute(state: &mut State<'_>, fill: &Fill) -> Result<Outcome, Sto
         }
         // Its answer was lost.
         (Step::End { pages, .. }, None)
-            if mark.as_ref().is_some_and(|mark| {
-                !mark.is_open && mark.backup == *backup && mark.next == *pages
-            }) =>
+            if is_before && ended.is_some_and(|mark| mark.next == *pages) =>
         {
             Filled::Next(*pages)
         }
@@ -200,9 +233,29 @@ mod tests {
     }
 
     #[test]
+    fn an_end_that_no_backup_has_is_refused() {
+        let end = |time_ms, sessions| Step::End {
+            pages: 1,
+            sessions,
+            time_ms,
+        };
+        let now = Some(1_000_000_000_000);
+        for (step, is_fine) in [
+            (Step::Begin, true),
+            (end(0, 1), true),
+            (end(1_000_000_000_000 + AHEAD_MAX_MS, SESSIONS_MAX), true),
+            (end(1_000_000_000_000 + AHEAD_MAX_MS + 1, 1), false),
+            (end(u64::MAX, 1), false),
+            (end(0, u64::MAX), false),
+        ] {
+            assert_eq!(check(&step, now).is_ok(), is_fine, "{step:?}");
+        }
+    }
+
+    #[test]
     fn an_answer_is_read_as_it_was_written() {
         let not_next = NOT_NEXT.map(Filled::NotNext);
-        for filled in [Filled::Next(9), Filled::NotEmpty]
+        for filled in [Filled::Next(9), Filled::NotEmpty, Filled::Before]
             .into_iter()
             .chain(not_next)
         {

@@ -144,6 +144,8 @@ pub struct Decoder {
     bytes: Vec<u8>,
     /// So many of them are decoded.
     start: usize,
+    /// The checksum of the last frame.
+    checksum: u32,
 }
 
 impl Decoder {
@@ -172,12 +174,19 @@ impl Decoder {
         let Some(body) = rest.get(..length) else {
             return Ok(None);
         };
-        if crc32c::crc32c(body) != u32::from_le_bytes(checksum) {
+        let checksum = u32::from_le_bytes(checksum);
+        if crc32c::crc32c(body) != checksum {
             return Err(NoFrame::Checksum);
         }
+        self.checksum = checksum;
         let frame = Frame::decode(body)?;
         self.start += HEADER + length;
         Ok(Some(frame))
+    }
+
+    /// The checksum of the last frame that was given out.
+    pub fn checksum(&self) -> u32 {
+        self.checksum
     }
 
     /// Bytes of a frame that is not all there.

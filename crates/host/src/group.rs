@@ -55,6 +55,8 @@ const TOLD_EVERY: u64 = 1 << 20;
 
 /// A copy that could not be made durable at its end is ended again after so long.
 const END_AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// A disk on which nothing could be opened is looked at again after so long.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Where a caller is told what became of his command.
 pub struct Replier(Box<dyn FnOnce(Outcome) + Send>);
@@ -144,6 +146,8 @@ pub struct Group {
     comparing: Comparing,
     saving: Saving,
     refilling: Refilling,
+    /// A shelf that could not be opened is tried again then.
+    open_at: Option<Time>,
 }
 
 impl Core {
@@ -184,7 +188,24 @@ impl Core {
         self.halted = Some(why);
     }
 
+    /// The state is of another history than the log: it is put aside like one that is damaged, and made anew, once.
+    fn doubt(&mut self, out: &mut Out, why: String) {
+        if self.damage.is_some() {
+            return;
+        }
+        if self.was_damaged {
+            let remedy = "stop the node, remove the directory of this log below state/, and start it: the state is made anew";
+            return self.halt(out, format!("{why}; {remedy}"));
+        }
+        self.was_damaged = true;
+        self.damage = Some(why);
+    }
+
     fn halt_for(&mut self, out: &mut Out, error: &ShelfError) {
+        // Several of its jobs may have found the same before it is put aside.
+        if self.damage.is_some() {
+            return;
+        }
         if matches!(error, ShelfError::Damaged { .. }) && !self.was_damaged {
             self.was_damaged = true;
             self.damage = Some(error.to_string());
@@ -202,6 +223,20 @@ impl Core {
         };
         self.halt(out, format!("{error}{remedy}"));
     }
+}
+
+/// An error of the disk, which is tried again, and what ends it.
+fn with_remedy(error: &ShelfError) -> String {
+    use std::io::ErrorKind;
+    let ShelfError::Io { source, .. } = error else {
+        return error.to_string();
+    };
+    let remedy = match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there",
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "let the node write there",
+        _ => "mend that",
+    };
+    format!("{error}; {remedy} (the node tries again every second)")
 }
 
 impl Group {
@@ -252,6 +287,7 @@ impl Group {
             comparing: Comparing::default(),
             saving: Saving::default(),
             refilling: Refilling::default(),
+            open_at: None,
         }
     }
 
@@ -276,6 +312,11 @@ impl Group {
     /// Whether commands are executed here now.
     pub fn is_leading(&self) -> bool {
         self.core.is_whole() && self.leading.is_ready(&self.keeping)
+    }
+
+    /// How often rows were fetched from the shelf for commands.
+    pub fn fetches(&self) -> u64 {
+        self.leading.fetches
     }
 
     /// Whether the state is the one after exactly one prefix of the log.
@@ -320,7 +361,8 @@ impl Group {
         if let News::Client { client, says } = news {
             return self.on_client(now, client, says, out);
         }
-        if self.core.halted.is_some() && !matches!(news, News::Gone) {
+        let is_heard = matches!(news, News::Gone | News::Leader { .. });
+        if self.core.halted.is_some() && !is_heard {
             return;
         }
         match news {
@@ -363,9 +405,14 @@ impl Group {
                 position,
                 bytes,
             } => {
+                let awaited = self.core.intake.awaits_witness();
                 let taken = self.core.intake.take(stream, at, &bytes, |_| ());
-                if let Err(why) = taken {
-                    return self.core.halt(out, why);
+                match taken {
+                    Ok(()) => {}
+                    Err(why) if awaited && self.core.intake.awaits_witness() => {
+                        return self.core.doubt(out, why);
+                    }
+                    Err(why) => return self.core.halt(out, why),
                 }
                 let chosen = position + bytes.len() as u64;
                 let frame = self.core.intake.decoded().frame;
@@ -374,6 +421,14 @@ impl Group {
             News::Ended { stream, length } => {
                 self.core.intake.end_stream();
                 self.leading.on_ended(stream, length);
+            }
+            News::Skipped { to }
+                if self.core.intake.awaits_witness()
+                    && to <= self.core.intake.decoded().position =>
+            {
+                self.core.intake.without_witness();
+                let from = self.core.intake.begins_at();
+                self.core.attach(out, from);
             }
             News::Skipped { to } => {
                 self.leading.end(&Outcome::Unknown);
@@ -387,7 +442,7 @@ impl Group {
             }
             News::Begins { stream } => {
                 let decoded = self.core.intake.decoded();
-                self.leading.begin(stream, decoded);
+                self.leading.begin(now, stream, decoded);
                 self.core.machine.begins();
             }
             News::Deposed { stream } => self.leading.on_deposed(now, stream),
@@ -431,6 +486,7 @@ impl Group {
         self.core.copying = None;
         self.giving.on_given_up();
         self.comparing.on_given_up();
+        self.open_at = None;
         self.core.told = None;
         self.core.intake = Intake::default();
         self.keeping = Keeping::default();
@@ -460,8 +516,20 @@ impl Group {
         self.core.intake = Intake::from(applied, self.core.bounds.compare_every);
         self.keeping.begin(applied, shelf.durable());
         self.core.shelf = Some(shelf);
-        let from = applied.position;
+        let from = self.core.intake.begins_at();
         self.core.attach(out, from);
+    }
+
+    /// The disk is full, or fails. What stands there is opened once it can be; a copy of which nothing stands there begins anew then.
+    fn open_later(&mut self, now: Time, error: &ShelfError, out: &mut Out) {
+        _ = self.give_up();
+        self.open_at = Some(now + AGAIN_AFTER);
+        if !self.core.told_stuck {
+            self.core.told_stuck = true;
+            let why = with_remedy(error);
+            tracing::warn!(log = %self.core.name, "the state of {} cannot be opened for now: {why}", self.core.name);
+            self.core.wish(out, Wish::Stuck { why: Some(why) });
+        }
     }
 
     fn on_piece(&mut self, now: Time, request: u64, bytes: Vec<u8>, out: &mut Out) {
@@ -512,12 +580,14 @@ impl Group {
                 self.begin(shelf, applied, out);
                 self.on_taken(now, 0);
             }
+            Came::BegunAnew(Err(error @ ShelfError::Io { .. }))
+            | Came::Opened(Err(error @ ShelfError::Io { .. })) => self.open_later(now, &error, out),
             Came::BegunAnew(Err(error)) => self.core.halt_for(out, &error),
             Came::PieceTaken(Ok((applied, bytes))) => {
                 if mutation::is(Mutation::CopyIntoOldState) && applied != self.keeping.applied() {
                     self.core.intake = Intake::from(applied, self.core.bounds.compare_every);
                     self.keeping.begin(applied, Applied::default());
-                    let from = applied.position;
+                    let from = self.core.intake.begins_at();
                     self.core.attach(out, from);
                 }
                 self.on_taken(now, bytes);
@@ -547,11 +617,16 @@ impl Group {
                 marked,
             } => {
                 self.keeping.on_applied(&mut self.core, bytes, result, out);
-                if let Some(snapshot) = marked.filter(|_| self.core.is_whole()) {
-                    self.comparing.begin(now, snapshot);
+                match marked.filter(|_| self.core.is_whole()) {
+                    Some(Ok(cursor)) => self.comparing.begin(now, cursor),
+                    Some(Err(error)) => self.core.halt_for(out, &error),
+                    None => {}
                 }
             }
-            Came::Summed(sum) => self.comparing.on_page(now, sum, &mut self.core, out),
+            Came::Summed { position, sum } => {
+                self.comparing
+                    .on_page(now, position, sum, &mut self.core, out);
+            }
             Came::Fetched { fetch, result } => match result {
                 Ok(rows) => self.leading.on_fetched(fetch, rows),
                 Err(error) => {
@@ -570,6 +645,8 @@ impl Group {
             }
             Came::Flushed(result) => self.keeping.on_flushed(&mut self.core, result, out),
             Came::Compacted(result) => self.keeping.on_compacted(&mut self.core, result, out),
+            Came::LookedAfter(Ok(())) => {}
+            Came::LookedAfter(Err(error)) => self.core.halt_for(out, &error),
             Came::Removed(Ok(())) => {}
             Came::Removed(Err(error)) => {
                 tracing::warn!(%error, "the state of a log that is gone could not be removed: remove it by hand");
@@ -583,11 +660,11 @@ impl Group {
     }
 
     /// Does what can be done now.
-    pub fn settle(&mut self, now: Time, wall_ms: Option<u64>, out: &mut Out) {
+    pub fn settle(&mut self, now: Time, wall_ms: Option<u64>, kept_bytes: usize, out: &mut Out) {
         self.settle_state(now, wall_ms, out);
-        let applied = self.keeping.applied().position;
-        self.saving
-            .settle(&self.core, applied, &mut self.looking, out);
+        let applied = self.keeping.applied().frame;
+        self.leading.shrink(applied, kept_bytes);
+        self.saving.settle(&self.core, &mut self.looking, out);
         self.refilling.settle(&self.core, out);
     }
 
@@ -599,21 +676,29 @@ impl Group {
             let why = format!("the state of {} has stopped here: {why}", self.core.name);
             // Nobody tells this replica any more what became of them.
             self.leading.end(&Outcome::Unknown);
-            self.leading.refuse_all(&Outcome::NotNow(why.clone()));
+            let leader = self.leading.leader.as_ref();
+            let leader = leader.map(|leader| leader.address.clone());
+            let turned_away = match leader.is_some() {
+                true => Outcome::NotLeader { leader },
+                false => Outcome::NotNow(why.clone()),
+            };
+            self.leading.refuse_all(&turned_away);
             self.looking.end(&why);
             return;
+        }
+        if self.open_at.take_if(|at| *at <= now).is_some() {
+            let work = jobs::open(&self.core.shelves, self.core.identity);
+            self.core.run(out, jobs::UPKEEP, work);
         }
         self.leading
             .settle(now, wall_ms, &self.core, &self.keeping, out);
         self.looking.settle(now, &self.core, &self.keeping, out);
-        self.keeping.settle(now, &mut self.core, out);
+        let is_awaited = !self.leading.is_ready(&self.keeping) || self.looking.awaits_frames();
+        self.keeping.settle(now, is_awaited, &mut self.core, out);
         self.copy(now, out);
         self.giving.settle(now, &self.core, &self.keeping, out);
-        let applied = self.keeping.applied().position;
-        self.comparing.settle(now, &self.core, applied, out);
+        self.comparing.settle(now, &self.core, out);
         self.tell_stand(out);
-        let applied = self.keeping.applied().frame;
-        self.leading.shrink(applied, &self.core.bounds);
     }
 
     fn copy(&mut self, now: Time, out: &mut Out) {
@@ -636,7 +721,11 @@ impl Group {
 
     /// Tells the node how the state stands, when that changes what it may rest on.
     fn tell_stand(&mut self, out: &mut Out) {
-        if self.core.shelf.is_none() {
+        // ‡ Nothing rests on a state of which nobody knows yet whether it is of this log's history.
+        let Some(shelf) = &self.core.shelf else {
+            return;
+        };
+        if self.core.intake.awaits_witness() {
             return;
         }
         let stand = Stand {
@@ -649,6 +738,11 @@ impl Group {
             is_else || stand.applied >= told.applied + TOLD_EVERY
         });
         if is_news {
+            let figures = shelf.figures();
+            let stand = Stand {
+                disk_bytes: figures.disk_bytes + figures.unflushed_bytes,
+                ..stand
+            };
             self.core.told = Some(stand);
             self.core.wish(out, Wish::Stands(stand));
         }
@@ -656,6 +750,14 @@ impl Group {
         if why.is_some() != self.core.told_stuck {
             self.core.told_stuck = why.is_some();
             self.core.wish(out, Wish::Stuck { why });
+        }
+    }
+
+    /// Looks whether the state is still where it was written. ‡ Members are taken away, and the log is trimmed, on the word that it is.
+    pub fn look_after(&self, out: &mut Out) {
+        let shelf = self.core.shelf.as_ref();
+        if let Some(shelf) = shelf.filter(|_| self.core.halted.is_none()) {
+            self.core.run(out, jobs::UPKEEP, jobs::look_after(shelf));
         }
     }
 
@@ -671,6 +773,7 @@ impl Group {
             self.keeping.deadline(),
             self.giving.deadline(),
             self.comparing.deadline(),
+            self.open_at.filter(|_| self.core.halted.is_none()),
             self.core
                 .copying
                 .as_ref()

@@ -16,6 +16,8 @@ use crate::machine::{Command, Machine, Outcome};
 
 /// The wall clock is asked so often.
 const CLOCK_EVERY: Duration = Duration::from_secs(1);
+/// States are looked after as often, as the clock comes.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 /// A caller waits so long for his log to appear here.
 const APPEAR: Duration = Duration::from_millis(1_800);
 
@@ -72,12 +74,15 @@ pub struct Host {
     /// The log that each job is of, and the generation of its state.
     jobs: BTreeMap<Token, (LogId, u64)>,
     tokens: u64,
+    /// Grows with all that changes which groups are here, and who leads them.
+    changes: u64,
     out: Out,
     ops: VecDeque<Op>,
     now: Time,
     /// The wall clock's last word, and when it came.
     wall: Option<(Duration, Time)>,
     clock_at: Time,
+    look_at: Time,
     stopping: bool,
 }
 
@@ -90,11 +95,13 @@ impl Host {
             early: Vec::new(),
             jobs: BTreeMap::new(),
             tokens: 0,
+            changes: 0,
             out: Out::default(),
             ops: VecDeque::new(),
             now,
             wall: None,
             clock_at: now,
+            look_at: now + LOOK_EVERY,
             stopping: false,
         }
     }
@@ -115,6 +122,10 @@ impl Host {
     }
 
     fn on_news(&mut self, log: LogId, attached: u64, news: News) {
+        self.changes += u64::from(matches!(
+            news,
+            News::Appeared { .. } | News::Gone | News::Leader { .. }
+        ));
         if let News::Appeared {
             name,
             cluster,
@@ -228,7 +239,17 @@ impl Host {
         Some((said + (self.now - at)).as_millis() as u64)
     }
 
-    /// The groups of this host, by the names of their logs.
+    /// A number that grows whenever a group comes or goes, or another node is heard to lead one.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The group of the log of this name.
+    pub fn group(&self, name: &str) -> Option<&Group> {
+        self.groups.get(self.by_name.get(name)?)
+    }
+
+    /// The groups of this host, by the numbers of their logs.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.values()
     }
@@ -275,10 +296,24 @@ impl ops::Machine for Host {
             self.clock_at = now + CLOCK_EVERY;
             self.ops.push_back(Op::WallClock { token: CLOCK });
         }
+        let looks = now >= self.look_at;
+        if looks {
+            self.look_at = now + LOOK_EVERY;
+        }
         self.give_up_early();
         let wall_ms = self.wall_ms();
+        let Bounds {
+            kept_bytes_max,
+            overlay_bytes_max,
+            ..
+        } = self.config.bounds;
+        let leading = self.groups().filter(|group| group.is_leading()).count();
+        let kept_bytes = (kept_bytes_max / leading.max(1)).min(overlay_bytes_max / 2);
         for group in self.groups.values_mut() {
-            group.settle(now, wall_ms, &mut self.out);
+            group.settle(now, wall_ms, kept_bytes, &mut self.out);
+            if looks {
+                group.look_after(&mut self.out);
+            }
             if self.stopping {
                 group.wind_up(&mut self.out);
             }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use formats::Mark;
 use ops::{Lane, Work};
 use paxos::NodeId;
-use shelf::{Applied, Batch, Held, Identity, PageBounds, Shelf, ShelfError, Snapshot};
+use paxos::mutation::{self, Mutation};
+use shelf::{Applied, Batch, Cursor, Identity, Page, PageBounds, Row, Shelf, ShelfError, Snapshot};
 
 use crate::filling;
 use crate::group::{COPY_ROW, Saved, Sum};
@@ -35,6 +36,8 @@ pub const COMPARE: Lane = Lane(7);
 pub const SAVE: Lane = Lane(9);
 
 const PIECE_ROWS_MAX: usize = 16_384;
+/// So many bytes of rows are fetched at a time, and so many of pages: what is beyond that is asked for again.
+const FETCHED_BYTES_MAX: usize = 8 << 20;
 
 /// Where shelves are.
 pub trait Shelves: Send + Sync {
@@ -93,11 +96,14 @@ pub(crate) enum Came {
     Applied {
         bytes: u64,
         result: Result<Applied, ShelfError>,
-        /// The state after it, if a mark is taken there.
-        marked: Option<Held>,
+        /// All rows as they are after it, if a mark is taken there.
+        marked: Option<Result<Cursor, ShelfError>>,
     },
-    /// One more page is summed up.
-    Summed(Result<Box<Sum>, ShelfError>),
+    /// One more page is summed up, of the mark at that position.
+    Summed {
+        position: u64,
+        sum: Result<Box<Sum>, ShelfError>,
+    },
     Fetched {
         fetch: u64,
         result: Result<Rows, ShelfError>,
@@ -113,6 +119,7 @@ pub(crate) enum Came {
     },
     Flushed(Result<Applied, ShelfError>),
     Compacted(Result<(), ShelfError>),
+    LookedAfter(Result<(), ShelfError>),
     Removed(Result<(), ShelfError>),
     /// An answer to another node's host.
     PieceRead {
@@ -155,12 +162,13 @@ impl std::fmt::Debug for Came {
         f.write_str(match self {
             Came::Opened(_) => "Opened",
             Came::Applied { .. } => "Applied",
-            Came::Summed(_) => "Summed",
+            Came::Summed { .. } => "Summed",
             Came::Fetched { .. } => "Fetched",
             Came::Looked { .. } => "Looked",
             Came::PageRead { .. } => "PageRead",
             Came::Flushed(_) => "Flushed",
             Came::Compacted(_) => "Compacted",
+            Came::LookedAfter(_) => "LookedAfter",
             Came::Removed(_) => "Removed",
             Came::PieceRead { .. } => "PieceRead",
             Came::BegunAnew(_) => "BegunAnew",
@@ -231,13 +239,19 @@ pub(crate) fn open(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
 pub(crate) fn apply(shelf: &Arc<dyn Shelf>, load: Load) -> Work {
     let shelf = shelf.clone();
     Work::new(move || {
+        if mutation::is(Mutation::AppliedApart) {
+            _ = shelf.apply(&Batch::default(), load.applied);
+        }
         let applied = shelf.apply(&load.batch, load.applied);
         let is_marked = load.is_marked && applied.is_ok();
         Came::Applied {
             bytes: load.bytes,
             result: applied.map(|()| load.applied),
             // ‡ Before anything else is applied.
-            marked: is_marked.then(|| shelf.held()),
+            marked: is_marked.then(|| {
+                let snapshot = shelf.snapshot();
+                snapshot.cursor(Bound::Unbounded, Bound::Unbounded)
+            }),
         }
     })
 }
@@ -246,6 +260,7 @@ pub(crate) fn apply(shelf: &Arc<dyn Shelf>, load: Load) -> Work {
 pub(crate) fn sum_up(shelf: &Arc<dyn Shelf>, mut sum: Box<Sum>, page_bytes: usize) -> Work {
     let shelf = shelf.clone();
     Work::new(move || {
+        let position = sum.position();
         let added = sum.add_page(page_bytes);
         if added.is_ok()
             && let Some(mark) = sum.whole()
@@ -253,7 +268,10 @@ pub(crate) fn sum_up(shelf: &Arc<dyn Shelf>, mut sum: Box<Sum>, page_bytes: usiz
         {
             tracing::warn!(%error, "the mark of a state is forgotten when its node stops");
         }
-        Came::Summed(added.map(|()| sum))
+        Came::Summed {
+            position,
+            sum: added.map(|()| sum),
+        }
     })
 }
 
@@ -288,30 +306,54 @@ pub(crate) fn fetch(shelf: &Arc<dyn Shelf>, fetch: u64, missing: Missing) -> Wor
     })
 }
 
-fn rows(snapshot: &dyn Snapshot, missing: Missing) -> Result<Rows, ShelfError> {
+pub(crate) fn rows(snapshot: &dyn Snapshot, missing: Missing) -> Result<Rows, ShelfError> {
     let mut rows = Rows {
         applied: snapshot.applied(),
         rows: BTreeMap::new(),
         pages: BTreeMap::new(),
     };
+    let mut bytes = 0;
     for key in missing.keys {
+        if rows.rows.contains_key(&key) {
+            continue;
+        }
+        if bytes >= FETCHED_BYTES_MAX {
+            break;
+        }
         let value = snapshot.get(&key)?;
+        bytes += key.len() + value.as_ref().map_or(0, Vec::len);
         rows.rows.insert(key, value);
     }
+    let mut bytes = 0;
     for (key, rows_max) in missing.ranges {
-        let (from, to) = key.span();
-        let bounds = PageBounds {
-            rows_max,
-            bytes_max: RANGE_BYTES_MAX.max(rows_max),
-        };
-        let page = snapshot.scan(
-            from.as_ref().map(Vec::as_slice),
-            to.as_ref().map(Vec::as_slice),
-            bounds,
-        )?;
-        rows.pages.insert(key, Fetched { page, rows_max });
+        let mut next = Some(key);
+        while bytes < FETCHED_BYTES_MAX
+            && let Some(key) = next.take()
+        {
+            let page = Arc::new(read(snapshot, &key, rows_max)?);
+            let row_bytes = |(key, value): &Row| key.len() + value.len();
+            bytes += page.rows.iter().map(row_bytes).sum::<usize>();
+            // A command that reads long rows to the end of a page mostly reads on.
+            let is_cut = page.rows.len() < rows_max && !page.is_last;
+            next = key.behind(&page).filter(|_| is_cut);
+            rows.pages.insert(key, Fetched { page, rows_max });
+        }
     }
     Ok(rows)
+}
+
+fn read(snapshot: &dyn Snapshot, key: &Key, rows_max: usize) -> Result<Page, ShelfError> {
+    let (from, to) = key.span();
+    let bounds = PageBounds {
+        rows_max,
+        bytes_max: RANGE_BYTES_MAX.max(rows_max),
+    };
+    let from = from.as_ref().map(Vec::as_slice);
+    let to = to.as_ref().map(Vec::as_slice);
+    match key.is_back {
+        true => snapshot.scan_back(from, to, bounds),
+        false => snapshot.scan(from, to, bounds),
+    }
 }
 
 pub(crate) fn look(shelf: &Arc<dyn Shelf>, looks: Vec<Look>) -> Work {
@@ -330,7 +372,7 @@ pub(crate) fn look(shelf: &Arc<dyn Shelf>, looks: Vec<Look>) -> Work {
             let seen = seen.as_ref().map(|snapshot| *snapshot as &dyn Snapshot);
             let seen = seen.map_err(String::as_str);
             match catch_unwind(AssertUnwindSafe(|| look.at(seen))) {
-                Ok(Some(client)) => held.push((client, Saved::begin(shelf.clone().held()))),
+                Ok(Some(client)) => held.push((client, Saved::begin(&*snapshot))),
                 Ok(None) => {}
                 Err(_) => tracing::error!("a reader panicked, and has no answer"),
             }
@@ -354,6 +396,11 @@ pub(crate) fn flush(shelf: &Arc<dyn Shelf>) -> Work {
 pub(crate) fn compact(shelf: &Arc<dyn Shelf>) -> Work {
     let shelf = shelf.clone();
     Work::new(move || Came::Compacted(shelf.compact()))
+}
+
+pub(crate) fn look_after(shelf: &Arc<dyn Shelf>) -> Work {
+    let shelf = shelf.clone();
+    Work::new(move || Came::LookedAfter(shelf.look_after()))
 }
 
 /// Reads a piece of the state for another node's host.

@@ -34,13 +34,17 @@ pub trait Machine: Send + Sync + 'static {
     /// written then. A panic is told to the caller as a refusal, too.
     fn execute(&self, state: &mut State<'_>, command: &[u8]) -> Result<Vec<u8>, Stop>;
 
+    /// Reads rows that this command will read, and writes nothing: a call that has to wait for others of its [order](crate::What::Call) has them
+    /// fetched meanwhile. It may read fewer or others, at the price of time. Errors of `state` are passed over.
+    fn foresee(&self, _state: &mut State<'_>, _command: &[u8]) {}
+
     /// ‡ Whether its commands may [forget](State::forget) prefixes. A machine that says so never writes below a prefix that it once forgot: replicas
     /// remember them for different lengths of time, so one such write stops its states on all nodes, for good.
     fn forgets(&self) -> bool {
         false
     }
 
-    /// This node begins to execute commands of a log: others may have, since it did so last. For machines that keep something in memory beside
+    /// This node begins to execute commands of a log: others may have, since it did so last, or a restore has brought rows. For machines that keep something in memory beside
     /// their rows.
     fn begins(&self) {}
 }

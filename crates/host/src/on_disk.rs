@@ -1,6 +1,6 @@
 //! Shelves in a directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use shelf::{Identity, Settings, Shelf, ShelfError, Tree};
@@ -14,6 +14,18 @@ pub struct OnDisk {
 }
 
 impl OnDisk {
+    /// Those of a node that keeps so many bytes of its disk in reserve: compactions leave twice as much.
+    pub fn beside(logs: &Path, reserve_bytes: u64) -> OnDisk {
+        OnDisk {
+            directory: logs.join(shelf::STATES),
+            settings: Settings {
+                free_bytes_min: 2 * reserve_bytes,
+                flush_free_bytes_min: reserve_bytes / 4,
+                ..Settings::default()
+            },
+        }
+    }
+
     fn of(&self, identity: Identity) -> PathBuf {
         self.directory.join(shelf::directory_of(identity.log))
     }

@@ -9,6 +9,8 @@
 //! ‡ A session's number is drawn by the log: a late copy of a command of a session that was forgotten finds none of its number,
 //! and is not executed again.
 
+use letters::Step;
+
 use crate::filling;
 use crate::machine::{Command, Machine, Outcome};
 use crate::state::{Key, State, Stop, Why};
@@ -32,6 +34,10 @@ pub(crate) fn execute(
     command: &Command,
 ) -> Result<Outcome, Stop> {
     if let Command::Fill(fill) = command {
+        if matches!(fill.step, Step::End { .. }) {
+            // ‡ Rows came that no command wrote.
+            machine.begins();
+        }
         return filling::execute(state, fill);
     }
     if let Some(refusal) = filling::refuses(state) {
@@ -60,6 +66,7 @@ fn open(state: &mut State<'_>) -> Result<Outcome, Stop> {
         let oldest = Key {
             from: b"st".to_vec(),
             to: Some(b"su".to_vec()),
+            is_back: false,
         };
         for (key, _) in state.rows_of(oldest, 1)?.rows {
             // Without its tag the key is 't' and two numbers.

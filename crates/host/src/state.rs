@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use shelf::{
     Forgotten, KEY_BYTES_MAX, Page, PageBounds, Row, ShelfError, Snapshot, VALUE_BYTES_MAX, Write,
@@ -30,7 +31,7 @@ impl Stop {
     }
 }
 
-/// Rows in the order of their keys.
+/// Rows in the order of their keys, or against it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     pub rows: Vec<Row>,
@@ -70,15 +71,26 @@ impl Pinned {
 pub(crate) struct Key {
     pub from: Vec<u8>,
     pub to: Option<Vec<u8>>,
+    /// The last rows are asked for, the last one first.
+    pub is_back: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fetched {
-    pub page: Page,
+    pub page: Arc<Page>,
     pub rows_max: usize,
 }
 
 impl Key {
+    /// The page behind this one, as whoever reads on asks for it. Backwards nobody reads so much.
+    pub fn behind(&self, page: &Page) -> Option<Key> {
+        let (last, _) = page.rows.last().filter(|_| !self.is_back)?;
+        Some(Key {
+            from: [last, &[0][..]].concat(),
+            ..self.clone()
+        })
+    }
+
     pub fn span(&self) -> Span {
         let to = self.to.clone();
         (
@@ -199,6 +211,19 @@ impl<'a> State<'a> {
         let key = Key {
             from: machines(from),
             to: Some(machines(to)),
+            is_back: false,
+        };
+        self.rows_of(key, rows_max)
+    }
+
+    /// The last rows from one key on and before another, the last one first, at most so many and about 1 MiB.
+    ///
+    /// Errors: they have to be fetched.
+    pub fn range_back(&mut self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Rows, Stop> {
+        let key = Key {
+            from: machines(from),
+            to: Some(machines(to)),
+            is_back: true,
         };
         self.rows_of(key, rows_max)
     }
@@ -209,7 +234,8 @@ impl<'a> State<'a> {
     pub fn prefix(&mut self, prefix: &[u8], rows_max: usize) -> Result<Rows, Stop> {
         let from = machines(prefix);
         let to = behind(&from);
-        self.rows_of(Key { from, to }, rows_max)
+        let is_back = false;
+        self.rows_of(Key { from, to, is_back }, rows_max)
     }
 
     /// Writes a row.
@@ -318,12 +344,12 @@ impl<'a> State<'a> {
             return Err(Stop(Why::Missing));
         };
         let Fetched { page, .. } = fetched;
-        let (from, end) = key.span();
-        // Behind the page's last row nobody knows what the shelf has.
-        let to = match page.rows.last() {
-            Some((last, _)) if !page.is_last => Bound::Included(last.clone()),
-            _ => end,
-        };
+        let (mut from, mut to) = key.span();
+        // Beyond the page's last row nobody knows what the shelf has.
+        if let Some((last, _)) = page.rows.last().filter(|_| !page.is_last) {
+            let known = if key.is_back { &mut from } else { &mut to };
+            *known = Bound::Included(last.clone());
+        }
         let (from, to) = (as_slice(&from), as_slice(&to));
         let page_rows = page.rows.iter().map(|(key, value)| (key, Some(value)));
         let mut merged: BTreeMap<&Vec<u8>, Option<&Vec<u8>>> = page_rows.collect();
@@ -343,6 +369,10 @@ impl<'a> State<'a> {
         let rows = merged
             .into_iter()
             .filter_map(|(key, value)| Some((key, value?)));
+        let mut rows: Vec<(&Vec<u8>, &Vec<u8>)> = rows.collect();
+        if key.is_back {
+            rows.reverse();
+        }
         found.is_last = page.is_last;
         let mut bytes = 0;
         for (key, value) in rows {
@@ -476,5 +506,112 @@ impl View<'_> {
     /// The number of the last frame of the log that the state has.
     pub fn frame(&self) -> u64 {
         self.0.applied().frame
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs;
+    use shelf::{Applied, Batch, Identity, Media, Memory, Shelf};
+
+    /// All rows of the range, page by page.
+    fn all(
+        shelf: &Memory,
+        overlay: &Overlay,
+        own: &[(u8, Option<u8>)],
+        (from, to): (u8, u8),
+        rows_max: usize,
+        is_back: bool,
+    ) -> Vec<(u8, u8)> {
+        let mut pinned = Pinned::default();
+        let mut found = Vec::new();
+        let (mut from, mut to) = (vec![from], vec![to]);
+        loop {
+            let mut state = State::new(overlay, &pinned, 0, 0);
+            for (key, value) in own {
+                match value {
+                    Some(value) => state.put(&[*key], &[*value]).expect("it is short"),
+                    None => state.delete(&[*key]).expect("it is short"),
+                }
+            }
+            let rows = match is_back {
+                true => state.range_back(&from, &to, rows_max),
+                false => state.range(&from, &to, rows_max),
+            };
+            let Ok(rows) = rows else {
+                let fetched = jobs::rows(&*shelf.snapshot(), state.missing).expect("it reads");
+                pinned.pages.extend(fetched.pages);
+                continue;
+            };
+            let pairs = rows.rows.iter().map(|(key, value)| (key[0], value[0]));
+            found.extend(pairs);
+            if rows.is_last {
+                return found;
+            }
+            let last = found.last().map_or(0, |(key, _)| *key);
+            match is_back {
+                true => to = vec![last],
+                false => from = vec![last + 1],
+            }
+        }
+    }
+
+    #[test]
+    fn a_range_is_the_same_from_both_ends_whatever_lies_over_the_shelf() {
+        let identity = Identity {
+            cluster: [1; 16],
+            log: 1,
+        };
+        for seed in 0..200u64 {
+            let mut drawn = seed;
+            let mut below = |bound: u64| {
+                drawn = drawn
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (drawn >> 33) % bound
+            };
+            let shelf = Memory::open(&Media::default(), identity).expect("it opens");
+            let mut overlay = Overlay::default();
+            let mut naive = BTreeMap::new();
+            let (mut batch, mut own) = (Batch::default(), Vec::new());
+            for key in 0..40u8 {
+                let value = below(250) as u8;
+                if below(3) > 0 {
+                    batch.put(machines(&[key]), [value]);
+                    naive.insert(key, value);
+                }
+                let over = (below(3) > 0).then_some(value.wrapping_add(1));
+                match below(4) {
+                    0 => overlay.write(
+                        5,
+                        &machines(&[key]),
+                        over.map(|value| vec![value]).as_deref(),
+                    ),
+                    1 => own.push((key, over)),
+                    _ => continue,
+                }
+                match over {
+                    Some(value) => naive.insert(key, value),
+                    None => naive.remove(&key),
+                };
+            }
+            shelf.apply(&batch, Applied::default()).expect("it applies");
+            let (from, to) = (below(20) as u8, 20 + below(25) as u8);
+            let expected: Vec<(u8, u8)> = naive
+                .into_iter()
+                .filter(|(key, _)| (from..to).contains(key))
+                .collect();
+            for rows_max in [1, 2, 7, 100] {
+                let forth = all(&shelf, &overlay, &own, (from, to), rows_max, false);
+                assert_eq!(forth, expected, "seed {seed}, pages of {rows_max}");
+                let mut back = all(&shelf, &overlay, &own, (from, to), rows_max, true);
+                back.reverse();
+                assert_eq!(
+                    back, expected,
+                    "seed {seed}, pages of {rows_max}, from the end"
+                );
+            }
+        }
     }
 }

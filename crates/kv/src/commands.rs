@@ -11,5 +11,7 @@ pub(crate) mod sort;
 pub(crate) mod string;
 pub(crate) mod zset;
 
+pub use scan::{SCANNED_SLOTS_MAX, scans_from};
+
 /// The reply of a command, or the reason why there is none.
 pub(crate) type Done = Result<resp::Value, crate::fail::Fail>;

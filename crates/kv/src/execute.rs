@@ -66,6 +66,7 @@ fn run<R: Rows>(
         .run
         .ok_or(Fail::from("ERR this command is not executed on rows"))?;
     let mut db = Db::new(kept, context, life);
+    db.writes = spec.writes();
     let result = run(&mut db, &Args::new(words));
     *effects = std::mem::take(&mut db.effects);
     result

@@ -68,10 +68,11 @@ mod slots;
 mod spec;
 mod table;
 
+pub use commands::{SCANNED_SLOTS_MAX, scans_from};
 pub use context::{Bounds, Context};
 pub use execute::{Executed, check_words, execute};
 pub use glob::fits;
 pub use rows::{Page, Row, Rows};
 pub use slot::{Life, SLOTS, checksum, slot_of};
-pub use slots::{Halt, count_keys, new_id, some_keys, take_expired};
+pub use slots::{Halt, count_keys, first_rows, new_id, some_keys, take_expired};
 pub use spec::{CommandSpec, NoKeys, commands, keys_of, lookup};

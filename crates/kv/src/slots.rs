@@ -3,7 +3,7 @@
 use crate::commands::scan;
 use crate::context::Context;
 use crate::fail::Fail;
-use crate::rows::{Db, Kept, Rows, due};
+use crate::rows::{Db, Kept, Rows, due, keys};
 use crate::slot::Life;
 
 /// The slot cannot be read: rows are missing, or are of a form that this version does not know.
@@ -29,6 +29,15 @@ pub fn some_keys<R: Rows>(
     count: usize,
 ) -> Result<Vec<Vec<u8>>, Halt<R::Stop>> {
     with(rows, life, |db| scan::keys_in_slot(db, count))
+}
+
+/// The rows that a command on this key reads first: its own, and, if the command writes, the one that counts the slot's keys.
+pub fn first_rows(life: Life, key: &[u8], writes: bool) -> Vec<Vec<u8>> {
+    let mut rows = vec![keys::meta(&life, key)];
+    if writes {
+        rows.push(keys::header(&life));
+    }
+    rows
 }
 
 /// An id that the slot never had, and never will have again: of a session, for example.

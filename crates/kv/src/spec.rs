@@ -1,5 +1,7 @@
 //! Commands as such: a name, how many words there are, where the keys are.
 
+use std::sync::LazyLock;
+
 use resp::{Value, integer_of};
 
 use crate::args::{Args, is};
@@ -62,15 +64,30 @@ impl CommandSpec {
 /// assert_eq!((spec.name, spec.arity, spec.first_key), ("get", 2, 1));
 /// ```
 pub fn lookup(name: &[u8]) -> Option<&'static CommandSpec> {
-    // No name is longer.
-    let mut lower = [0; 24];
-    let lower = lower.get_mut(..name.len())?;
-    lower.copy_from_slice(name);
-    lower.make_ascii_lowercase();
-    let lower: &[u8] = lower;
-    let found = COMMANDS.binary_search_by(|spec| spec.name.as_bytes().cmp(lower));
-    COMMANDS.get(found.ok()?)
+    let wanted = number_of(name)?;
+    let found = BY_NUMBER.binary_search_by_key(&wanted, |(number, _)| *number);
+    BY_NUMBER.get(found.ok()?).map(|(_, spec)| *spec)
 }
+
+/// A name in small letters, as numbers that are in the order of names. Each request looks for its command several times, and numbers are compared at
+/// once. `None`: no name is as long.
+fn number_of(name: &[u8]) -> Option<(u128, u64)> {
+    let mut lower = [0; 24];
+    lower.get_mut(..name.len())?.copy_from_slice(name);
+    lower.make_ascii_lowercase();
+    let (first, last) = lower.split_first_chunk()?;
+    Some((
+        u128::from_be_bytes(*first),
+        u64::from_be_bytes(last.try_into().ok()?),
+    ))
+}
+
+static BY_NUMBER: LazyLock<Vec<((u128, u64), &CommandSpec)>> = LazyLock::new(|| {
+    let numbered = COMMANDS
+        .iter()
+        .filter_map(|spec| Some((number_of(spec.name.as_bytes())?, spec)));
+    numbered.collect()
+});
 
 /// All commands, by name.
 pub fn commands() -> &'static [CommandSpec] {
@@ -96,6 +113,12 @@ impl std::fmt::Display for NoKeys {
     }
 }
 
+/// Whether this is MEMORY USAGE.
+fn of_usage(words: &[&[u8]]) -> bool {
+    let word = words.get(1);
+    word.is_some_and(|word| word.eq_ignore_ascii_case(b"usage"))
+}
+
 /// The words of a command that are keys; its name is the first word.
 pub fn keys_of<'a>(spec: &CommandSpec, words: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, NoKeys> {
     match spec.name {
@@ -109,6 +132,10 @@ pub fn keys_of<'a>(spec: &CommandSpec, words: &[&'a [u8]]) -> Result<Vec<&'a [u8
             return Ok(keys);
         }
         "object" => return words.get(2).map(|key| vec![*key]).ok_or(NoKeys::None),
+        "memory" => {
+            let key = words.get(2).filter(|_| of_usage(words));
+            return key.map(|key| vec![*key]).ok_or(NoKeys::None);
+        }
         "once" => return once_keys(words),
         _ => {}
     }

@@ -24,6 +24,10 @@
 
 #![forbid(unsafe_code)]
 
+mod figures;
+
+pub use figures::{BOUNDS_US, DoorFigures, Family, FamilyFigures, Fate, Figure};
+
 use formats::{LogId, Stand};
 use ops::Slice;
 use paxos::{NodeId, StreamName};
@@ -170,6 +174,8 @@ pub enum Not {
     Room,
     /// Something was written already in the state that is to be filled.
     Empty,
+    /// It was filled from the same backup already.
+    Before,
     /// It makes no sense, or another restore is under way.
     Allowed,
 }

@@ -8,6 +8,7 @@ pub mod wishes;
 
 use std::collections::BTreeMap;
 
+use formats::slots::group_of;
 use formats::version::{self, Speaks};
 use formats::{LogId, LogKind};
 use paxos::mutation::{self, Mutation};
@@ -254,6 +255,18 @@ impl Directory {
         }
     }
 
+    /// ‡ Whether a log of this kind may have this name: two groups that serve one slot would each have a part of its keys.
+    pub fn fits_groups(&self, name: &str, kind: LogKind) -> bool {
+        if kind != LogKind::Kv {
+            return true;
+        }
+        let Some((_, groups)) = group_of(name) else {
+            return false;
+        };
+        let mut there = self.logs.values().filter(|log| log.kind == LogKind::Kv);
+        there.all(|log| group_of(&log.name).is_none_or(|(_, others)| others == groups))
+    }
+
     fn act(&mut self, command: &Command) {
         match command {
             Command::SetVoters { voters } => {
@@ -322,7 +335,7 @@ impl Directory {
                 let mut chosen = members.iter().map(|(node, _)| node).chain(hosts);
                 // A member that leaves since the leader looked would leave the log without its vote.
                 let all_there = chosen.all(|node| !self.members.leaves(*node));
-                if !self.is_taken(name) && all_there {
+                if !self.is_taken(name) && all_there && self.fits_groups(name, *kind) {
                     self.last_log.0 += 1;
                     self.logs.insert(
                         self.last_log,
@@ -615,6 +628,30 @@ mod tests {
             retention: Retention::default(),
             kind: LogKind::Bytes,
         }
+    }
+
+    #[test]
+    fn all_groups_of_keys_are_of_one_spread_of_slots() {
+        let mut directory = Directory::default();
+        let mut make = |name: &str| {
+            let mut command = create(name);
+            if let Command::CreateLog { kind, .. } = &mut command {
+                *kind = LogKind::Kv;
+            }
+            directory.apply(&command);
+            directory.log_by_name(name).is_some()
+        };
+        for (name, is_made) in [
+            ("keys", false),
+            ("kv-1-of-2", true),
+            ("kv-1-of-1", false),
+            ("kv-2-of-2", true),
+            ("kv-3-of-3", false),
+        ] {
+            assert_eq!(make(name), is_made, "{name}");
+        }
+        directory.apply(&create("kv-1-of-1"));
+        assert!(directory.log_by_name("kv-1-of-1").is_some(), "of bytes");
     }
 
     #[test]

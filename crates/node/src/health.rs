@@ -65,10 +65,12 @@ pub enum Code {
     StateHalted = 27,
     /// Replicas of a machine applied the same, and hold other rows.
     StatesDiffer = 28,
+    /// The log of a machine was trimmed, and nobody who is heard has the state that stands for it.
+    StateLost = 29,
 }
 
 impl Code {
-    pub const ALL: [Code; 28] = [
+    pub const ALL: [Code; 29] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -97,6 +99,7 @@ impl Code {
         Code::CommandsHalted,
         Code::StateHalted,
         Code::StatesDiffer,
+        Code::StateLost,
     ];
 
     /// The code of a number. A newer node may have one that is not known here: it is passed over.
@@ -135,6 +138,7 @@ impl Code {
             Code::CommandsHalted => "commands-halted",
             Code::StateHalted => "state-halted",
             Code::StatesDiffer => "states-differ",
+            Code::StateLost => "state-lost",
         }
     }
 }
@@ -197,7 +201,9 @@ impl Warning {
     fn state(&self, own: bool) -> State {
         match self.code {
             Code::NoLeader | Code::NotJoined | Code::Removed if own => State::Unavailable,
-            Code::HostsDown => State::Unavailable,
+            Code::HostsDown | Code::StateLost => State::Unavailable,
+            // It leads some of them.
+            Code::StateHalted if self.amount > 0 => State::Unavailable,
             // Appends are refused while logs are affected.
             Code::DiskFull if self.logs > 0 => State::Unavailable,
             _ => State::AtRisk,

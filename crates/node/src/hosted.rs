@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use formats::frame::Piece;
 use formats::{LogId, LogKind, Stand};
-use letters::{News, ToNode, Wish};
+use letters::{DoorFigures, News, ToNode, Wish};
 use ops::{ConnId, MachineId};
 use paxos::{NodeId, Time};
 use replica::{Env, Event, Log, Port};
@@ -39,7 +39,7 @@ pub trait Hosted {
     }
 
     /// Whether it takes more now. Events that it does not take wait in the log.
-    fn takes_more(&self) -> bool {
+    fn takes_more(&self, _now: Time, _port: &Port<'_>) -> bool {
         true
     }
 
@@ -71,11 +71,15 @@ type Make = dyn Fn(&str, LogKind) -> Option<Made> + Send + Sync;
 
 /// The guests of this node: asked with the name and the kind of each log that appears here and is one of a machine.
 #[derive(Clone)]
-pub struct Hosts(Arc<Make>);
+pub struct Hosts {
+    make: Arc<Make>,
+    /// The counts of the door that has these guests.
+    door: Option<Arc<DoorFigures>>,
+}
 
 impl Hosts {
     pub fn new(make: impl Fn(&str) -> Option<Box<dyn Hosted>> + Send + Sync + 'static) -> Hosts {
-        Hosts(Arc::new(move |name, _| make(name).map(Made::Here)))
+        Hosts::made(move |name, _| make(name).map(Made::Here))
     }
 
     /// Another machine of this process hosts the logs of these names: `letters` are what it and the node tell each other.
@@ -83,17 +87,30 @@ impl Hosts {
         machine: MachineId,
         hosts: impl Fn(&str) -> bool + Send + Sync + 'static,
     ) -> Hosts {
-        Hosts(Arc::new(move |name, kind| {
+        Hosts::made(move |name, kind| {
             let is = kind == LogKind::State && hosts(name);
             is.then_some(Made::There(machine))
-        }))
+        })
     }
 
     /// Another machine of this process hosts all logs of this kind.
     pub fn of_kind(machine: MachineId, kind: LogKind) -> Hosts {
-        Hosts(Arc::new(move |_, other| {
-            (other == kind).then_some(Made::There(machine))
-        }))
+        Hosts::made(move |_, other| (other == kind).then_some(Made::There(machine)))
+    }
+
+    fn made(make: impl Fn(&str, LogKind) -> Option<Made> + Send + Sync + 'static) -> Hosts {
+        let make = Arc::new(make);
+        Hosts { make, door: None }
+    }
+
+    /// … and a door, whose figures the node tells with its own.
+    pub fn with_door(self, figures: Arc<DoorFigures>) -> Hosts {
+        let door = Some(figures);
+        Hosts { door, ..self }
+    }
+
+    pub(crate) fn door(&self) -> Option<&DoorFigures> {
+        self.door.as_deref()
     }
 }
 
@@ -125,7 +142,7 @@ impl HostedLogs {
         if log.kind().is_bytes() {
             return;
         }
-        let guest = match (hosts.0)(log.name(), log.kind()) {
+        let guest = match (hosts.make)(log.name(), log.kind()) {
             None => return,
             Some(Made::Here(hosted)) => {
                 log.attach(hosted.from(), false);
@@ -264,7 +281,7 @@ impl HostedLogs {
                 continue;
             }
             let mut port = log.port(env);
-            while hosted.takes_more()
+            while hosted.takes_more(now, &port)
                 && let Some(event) = port.next_event()
             {
                 hosted.on_event(event, &mut port);

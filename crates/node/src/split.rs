@@ -41,8 +41,8 @@ pub struct Rules {
     pub away_after: Duration,
     /// The free space below which an auxiliary takes no bytes.
     pub reserve_bytes: u64,
-    /// The bytes that an active member holds.
-    pub log_bytes: u64,
+    /// The bytes that an active member holds, of the log and of the state of its guest.
+    pub held_bytes: u64,
 }
 
 impl Part {
@@ -73,7 +73,7 @@ pub fn next_step(
     let is_away = |part: &&&Part| part.silent_for.is_some_and(|silent| silent >= away_after);
     let away: Vec<&&Part> = active.iter().filter(is_away).collect();
     let missing = rules.auxiliaries.saturating_sub(auxiliaries.len());
-    let needed = rules.log_bytes.saturating_add(2 * rules.reserve_bytes);
+    let needed = rules.held_bytes.saturating_add(2 * rules.reserve_bytes);
     let is_able = |part: &&&Part| part.is_alive() && part.free_bytes >= needed;
     // ‡ Active members that are no quorum are fewer copies than one has: nothing is released, and no member can say that
     // others hold everything without it. A log may be made so.
@@ -135,7 +135,7 @@ mod tests {
         auxiliaries: 1,
         away_after: Duration::from_secs(30),
         reserve_bytes: 1_000,
-        log_bytes: 100_000,
+        held_bytes: 100_000,
     };
 
     fn configuration(count: u32, auxiliary: &[u32]) -> Configuration {

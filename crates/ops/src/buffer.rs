@@ -12,7 +12,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use crate::{BLOCK, Landed, Place};
 
@@ -247,6 +247,18 @@ impl Slice {
             home: None,
         };
         buffer.freeze().slice(0..bytes.len())
+    }
+
+    /// A slice of these bytes, which are not copied.
+    pub fn from_vec(bytes: Vec<u8>) -> Slice {
+        let length = bytes.len();
+        let buffer = Buffer {
+            memory: Memory::Heap(BytesMut::from(Bytes::from(bytes))),
+            start: 0,
+            length,
+            home: None,
+        };
+        buffer.freeze().slice(0..length)
     }
 
     /// The memory that this slice keeps from being reused. The rest of a file's buffer is in the page cache.

@@ -17,7 +17,10 @@ const ARROWS: [(&str, &[&str]); 30] = [
     ("commands", &[]),
     ("resp", &[]),
     ("kv", &["resp"]),
-    ("door", &["host", "kv", "ops", "resp"]),
+    (
+        "door",
+        &["formats", "host", "kv", "letters", "ops", "paxos", "resp"],
+    ),
     (
         "node",
         &[
@@ -47,7 +50,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
     (
         "serve",
         &[
-            "client", "door", "formats", "host", "linux", "node", "ops", "replica", "shelf",
+            "client", "door", "formats", "host", "letters", "linux", "node", "ops", "replica",
             "store", "terminal", "wire",
         ],
     ),
@@ -81,14 +84,15 @@ const ARROWS: [(&str, &[&str]); 30] = [
     (
         "torture",
         &[
-            "client", "formats", "history", "linux", "store", "terminal", "testbed",
+            "client", "door", "formats", "history", "linux", "resp", "store", "terminal",
+            "testbed", "wire",
         ],
     ),
     (
         "lab",
         &[
-            "bench", "client", "embed", "formats", "linux", "node", "ops", "paxos", "replica",
-            "serve", "shelf", "sim", "terminal", "testbed", "torture", "wire",
+            "bench", "client", "embed", "formats", "kv", "linux", "node", "ops", "paxos",
+            "replica", "resp", "serve", "shelf", "sim", "terminal", "testbed", "torture", "wire",
         ],
     ),
 ];

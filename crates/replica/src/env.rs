@@ -84,6 +84,8 @@ pub struct Room {
     pub own_is_full: bool,
     /// The live peers whose disks are almost full.
     pub full_peers: BTreeSet<NodeId>,
+    /// The nodes, this one and live peers, whose disks will be almost full before long: no log is kept there for whoever lags.
+    pub scarce: BTreeSet<NodeId>,
     /// The bytes of our own disk that were free when last asked, less those written since.
     pub free_bytes: u64,
 }
@@ -195,6 +197,7 @@ impl Env {
                 disk_is_full: false,
                 own_is_full: false,
                 full_peers: BTreeSet::new(),
+                scarce: BTreeSet::new(),
                 free_bytes: u64::MAX,
             },
             memory: Memory {
@@ -229,6 +232,11 @@ impl Env {
     /// Whether this node's own disk is almost full.
     pub fn is_full(&self) -> bool {
         self.room.own_is_full || self.room.free_bytes < self.limits.disk_reserve_bytes
+    }
+
+    /// Whether this node's own disk will be almost full before long, or is.
+    pub fn is_scarce(&self) -> bool {
+        self.is_full() || self.room.scarce.contains(&self.own.identity.node)
     }
 
     pub fn connect(&mut self, address: String, purpose: Purpose) -> ConnId {

@@ -14,6 +14,7 @@ use crate::counts::LogCounts;
 use crate::env::Env;
 use crate::ring::Ring;
 use crate::stands::Stands;
+use crate::young::Young;
 
 pub(crate) struct Core {
     pub id: LogId,
@@ -26,6 +27,8 @@ pub(crate) struct Core {
     pub engine: Engine,
     pub store: Store,
     pub ring: Ring,
+    /// The newest bytes that a follower accepted, for a guest.
+    pub young: Young,
     /// The peers that are taken to be there.
     pub alive: BTreeSet<NodeId>,
     /// The peers whose replicas of this log stopped.
@@ -257,13 +260,16 @@ impl Core {
             None => format!("node {node}"),
         };
         let named: Vec<String> = full.iter().map(named).collect();
-        let refusal = Refusal::new(
-            "full",
-            format!(
-                "the disk of {} has reached its reserve; free space there, or trim, and append again",
-                named.join(" and of ")
-            ),
-        );
+        let remedy = match self.kind.is_bytes() {
+            true => "free space there, or trim, and append again",
+            // Its log is trimmed by itself.
+            false => {
+                "free space there, or replace that node (logberg members replace), and ask again"
+            }
+        };
+        let named_all = named.join(" and of ");
+        let sentence = format!("the disk of {named_all} has reached its reserve; {remedy}");
+        let refusal = Refusal::new("full", sentence);
         refusal.key("disks", named.join(", "))
     }
 }

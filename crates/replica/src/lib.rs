@@ -40,6 +40,7 @@ mod stands;
 mod streams;
 mod trim;
 mod turns;
+mod young;
 
 /// Answers in pieces, and the rest of one.
 pub use answers::Rest;

@@ -44,6 +44,7 @@ use crate::ring::Ring;
 use crate::scrub::Scrub;
 use crate::stands::Stands;
 use crate::trim::Trims;
+use crate::young::Young;
 
 mod links;
 mod outputs;
@@ -116,6 +117,7 @@ impl Log {
             engine,
             store,
             ring: Ring::default(),
+            young: Young::default(),
             alive: BTreeSet::new(),
             stopped_at: BTreeSet::new(),
             counts: LogCounts {

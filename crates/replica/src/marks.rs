@@ -89,6 +89,14 @@ impl Marks {
         self.compared += comparable.count() as u64;
     }
 
+    /// The states of nodes that take no part any more are compared with nobody's. Their marks still say what the frames come to.
+    pub fn keep(&mut self, takes_part: impl Fn(NodeId) -> bool) {
+        for (_, told) in self.of.iter_mut().filter(|(node, _)| !takes_part(**node)) {
+            told.past.append(&mut told.live);
+            keep_last(&mut told.past);
+        }
+    }
+
     /// Forgets what was told of: another leader, or this one in another term, tells it anew.
     pub fn tell_anew(&mut self) {
         self.told.clear();
@@ -207,7 +215,9 @@ mod tests {
         Stand {
             applied: position,
             durable: 0,
+            needed_from: 0,
             is_whole: true,
+            disk_bytes: 0,
             mark: Some(Mark {
                 position,
                 rows: 1,
@@ -275,6 +285,20 @@ mod tests {
         };
         marks.hear(A, B, &made_anew);
         assert_eq!(doubted(&marks), []);
+    }
+
+    #[test]
+    fn a_node_that_was_removed_puts_nobody_in_doubt() {
+        let mut marks = Marks::default();
+        for (node, sum) in [(A, 7), (C, 8)] {
+            marks.hear(A, node, &told(10, sum));
+        }
+        assert_eq!(doubted(&marks), [A, C]);
+        marks.keep(|node| node != C);
+        assert_eq!(doubted(&marks), []);
+        // Its word still counts for a quorum of which it is a part.
+        marks.hear(A, B, &told(10, 8));
+        assert!(marks.is_outvoted(A, &three()));
     }
 
     #[test]

@@ -122,6 +122,12 @@ impl Port<'_> {
             .unwrap_or(0)
     }
 
+    /// Where the output ends, as far as this replica knows, if the guest was attached behind that.
+    pub fn ends_before_guest(&self) -> Option<u64> {
+        let reading = self.log.port.reading.as_ref()?;
+        reading.is_beyond(&self.log.core)
+    }
+
     /// The guest's stream, if it may submit.
     pub fn own_stream(&self) -> Option<StreamName> {
         self.log.port.writing.begun.filter(|_| self.has_begun())

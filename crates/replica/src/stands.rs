@@ -32,7 +32,7 @@ pub(crate) struct Stands {
     own: Option<Stand>,
     /// By the words of their present processes, to this one.
     peers: BTreeMap<NodeId, Stand>,
-    /// The last durable position of each node, whether it is there or not. Only waiting is decided by it: who comes back
+    /// The last position from which each node needed the log, whether it is there or not. Only waiting is decided by it: who comes back
     /// finds the rest in the log.
     last: BTreeMap<NodeId, u64>,
     /// The words of all of them on their rows.
@@ -59,16 +59,24 @@ impl Stands {
         self.peers.get(&node).copied()
     }
 
+    /// The room that the largest of the states takes, as far as it was told.
+    pub fn disk_bytes_max(&self) -> u64 {
+        let all = self.own.iter().chain(self.peers.values());
+        all.map(|stand| stand.disk_bytes).max().unwrap_or(0)
+    }
+
     /// Takes another node's word.
     pub fn on_told(&mut self, own: NodeId, node: NodeId, stand: Stand) {
         self.peers.insert(node, stand);
-        self.last.insert(node, stand.durable);
+        self.last.insert(node, stand.needed_from);
         self.marks.hear(own, node, &stand);
     }
 
     /// Forgets a node's word: it may be another process by now, which has not heard ours.
     pub fn forget(&mut self, node: NodeId) {
-        self.peers.remove(&node);
+        if !mutation::is(Mutation::WordsOutliveProcesses) {
+            self.peers.remove(&node);
+        }
         self.told.remove(&node);
     }
 
@@ -119,6 +127,16 @@ impl Core {
         );
     }
 
+    /// Whether neither this replica nor anybody whom it hears stands for what was trimmed.
+    pub fn is_state_lost(&self) -> bool {
+        let trimmed = forgotten_bytes(self.engine.state());
+        let mut nodes = self.alive.iter().copied().chain([self.own]);
+        !self.kind.is_bytes()
+            && trimmed > 0
+            && !self.engine.state().configuration.is_auxiliary(self.own)
+            && !nodes.any(|node| self.state_holds(node, trimmed))
+    }
+
     /// Whether this node stands for the state after all that was trimmed, whoever crashes.
     fn state_holds(&self, node: NodeId, position: u64) -> bool {
         let stand = match node == self.own {
@@ -133,6 +151,11 @@ impl Core {
         if self.kind.is_bytes() {
             return;
         }
+        let (own, alive) = (self.own, &self.alive);
+        let configuration = &self.engine.state().configuration;
+        let takes_part =
+            |node| node == own || configuration.contains(node) || alive.contains(&node);
+        self.stands.marks.keep(takes_part);
         let trimmed = forgotten_bytes(self.engine.state());
         let members = self.engine.state().configuration.members().iter();
         let nodes = members
@@ -235,30 +258,30 @@ impl Core {
             .map(|member| member.node);
         let active: Vec<NodeId> = active.collect();
         // ‡ The log still needs what a state in doubt stands for.
-        let held_by = active.iter().filter(|node| !self.is_state_doubted(**node));
-        let held_by: Vec<NodeId> = held_by.copied().collect();
+        let held_by = active
+            .iter()
+            .copied()
+            .filter(|node| !self.is_state_doubted(*node));
         let trimmed = forgotten_bytes(state);
         let end = trimmed + output_bytes(state);
-        // ‡ So far a quorum stands.
-        let mut positions: Vec<u64> = held_by
-            .iter()
-            .filter_map(|node| {
-                let stand = match *node == self.own {
-                    true => Some(own),
-                    false => self.stands.of(*node),
-                };
-                stand
-                    .filter(|stand| stand.is_whole)
-                    .map(|stand| stand.durable)
-            })
-            .collect();
+        // ‡ So far a quorum stands, and finds its last frames in the log when it starts again.
+        let mut needed: BTreeMap<NodeId, u64> = BTreeMap::new();
+        for node in held_by {
+            let stand = match node == self.own {
+                true => Some(own),
+                false => self.stands.of(node),
+            };
+            if let Some(stand) = stand.filter(|stand| stand.is_whole) {
+                needed.insert(node, stand.needed_from);
+            }
+        }
+        let mut positions: Vec<u64> = needed.values().copied().collect();
         positions.sort_unstable();
         let is_held = |position: u64| {
-            let holds = |node| held_by.contains(&node) && self.state_holds(node, position);
-            configuration.is_quorum(holds)
+            configuration.is_quorum(|node| needed.get(&node).is_some_and(|from| *from >= position))
         };
         let held = match mutation::is(Mutation::TrimBehindOneState) {
-            true => own.durable,
+            true => own.needed_from,
             false => positions
                 .into_iter()
                 .rev()
@@ -266,7 +289,7 @@ impl Core {
         };
         // Everybody is waited for, also who is away, up to a bound.
         let last = |node: &NodeId| match *node == self.own {
-            true => own.durable,
+            true => own.needed_from,
             false => self.stands.last.get(node).copied().unwrap_or(0),
         };
         let nodes = active.iter().chain(
@@ -275,7 +298,13 @@ impl Core {
                 .filter(|node| !configuration.is_auxiliary(**node)),
         );
         let slowest = nodes.map(last).min().unwrap_or(0);
-        let bound = end.saturating_sub(env.limits.state_lag_bytes_max);
+        // ‡ A node that lags copies a state instead where the log has no room: a log that is kept for it would stop everybody.
+        let has_room = active.iter().all(|node| !env.room.scarce.contains(node));
+        let lag_max = match has_room {
+            true => env.limits.state_lag_bytes_max,
+            false => 0,
+        };
+        let bound = end.saturating_sub(lag_max);
         let position = held.min(slowest.max(bound)).min(end);
         if position < trimmed + env.limits.state_trim_bytes {
             return None;

@@ -159,6 +159,18 @@ impl Parser {
         }
     }
 
+    /// The memory that a request took which is not whole, beside the received bytes: of many short arguments it is more than those.
+    pub fn held_bytes(&self) -> usize {
+        self.ranges.len() * size_of::<Range<usize>>() + self.words.len()
+    }
+
+    /// Gives back what the last request took, if it is done with.
+    pub fn rest(&mut self) {
+        if self.is_done {
+            self.begin();
+        }
+    }
+
     fn begin(&mut self) {
         self.at = 0;
         self.left = None;

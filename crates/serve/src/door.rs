@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use anyhow::Result;
-use door::{Door, DoorConfig, Slots};
+use door::{Door, DoorConfig, Slots, System};
 use host::{Bounds, Host, HostConfig, OnDisk};
+use letters::DoorFigures;
 use linux::{Kernel, KernelConfig, LinuxDisk, PostOffice, Stopper};
+use node::config::NodeConfig;
 use ops::{Disk, MachineId};
 use terminal::exit::{Failure, Kind};
 
@@ -28,6 +29,8 @@ pub struct Settings {
 pub struct Running {
     /// HOST:PORT, as clients reach it.
     pub advertise: String,
+    /// Its counts.
+    pub figures: Arc<DoorFigures>,
     stopper: Stopper,
     thread: JoinHandle<()>,
 }
@@ -42,12 +45,14 @@ impl Running {
 }
 
 /// Starts it. Groups come to it once the node runs.
-pub fn start(directory: &Path, settings: Settings, office: PostOffice) -> Result<Running> {
+pub fn start(config: &NodeConfig, settings: Settings, office: PostOffice) -> Result<Running> {
     let (tell, told) = mpsc::channel();
-    let states = directory.join(shelf::STATES);
+    let shelves = OnDisk::beside(&config.directory, config.limits.disk_reserve_bytes);
     let listen = settings.listen.clone();
+    let figures: Arc<DoorFigures> = Arc::default();
+    let counted = figures.clone();
     let run = move || {
-        let (mut kernel, mut door) = match open(states, settings, office) {
+        let (mut kernel, mut door) = match open(shelves, settings, office, counted) {
             Ok((kernel, door, advertise)) => {
                 let _ = tell.send(Ok((advertise, kernel.stopper())));
                 (kernel, door)
@@ -63,6 +68,7 @@ pub fn start(directory: &Path, settings: Settings, office: PostOffice) -> Result
     match told.recv() {
         Ok(Ok((advertise, stopper))) => Ok(Running {
             advertise,
+            figures,
             stopper,
             thread,
         }),
@@ -79,9 +85,10 @@ pub fn start(directory: &Path, settings: Settings, office: PostOffice) -> Result
 }
 
 fn open(
-    states: std::path::PathBuf,
+    shelves: OnDisk,
     settings: Settings,
     office: PostOffice,
+    figures: Arc<DoorFigures>,
 ) -> io::Result<(Kernel, Door, String)> {
     let mut kernel = Kernel::new(KernelConfig {
         machine: DOOR,
@@ -104,10 +111,7 @@ fn open(
     let config = HostConfig {
         machines: BTreeMap::new(),
         others: Some(Arc::new(slots.clone())),
-        shelves: Arc::new(OnDisk {
-            directory: states,
-            settings: shelf::Settings::default(),
-        }),
+        shelves: Arc::new(shelves),
         bounds: Bounds::default(),
         seed: u64::from_le_bytes(*seed.first_chunk().unwrap_or(&[0; 8])),
     };
@@ -120,6 +124,11 @@ fn open(
             process: std::process::id(),
             slots,
             host: Host::new(config, now),
+            figures,
+            system: System {
+                now: |_| linux::now(),
+                resident_bytes: crate::admin::exposition::resident_bytes,
+            },
         },
         now,
     );

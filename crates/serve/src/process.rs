@@ -75,11 +75,11 @@ pub fn serve(
             .into());
         }
     }
-    let door = door.map(|settings| door::start(&config.directory, settings, office));
+    let door = door.map(|settings| door::start(&config, settings, office));
     let door = door.transpose()?;
     if let Some(door) = &door {
         config.standing.door.clone_from(&door.advertise);
-        config.hosts = Hosts::of_kind(door::DOOR, LogKind::Kv);
+        config.hosts = Hosts::of_kind(door::DOOR, LogKind::Kv).with_door(door.figures.clone());
         tracing::info!(
             address = door.advertise,
             "serving keys, by the protocol of Redis"

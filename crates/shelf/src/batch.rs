@@ -21,6 +21,14 @@ pub enum Write {
     },
 }
 
+impl Write {
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Write::Put { key, .. } | Write::Delete { key } | Write::Forget { prefix: key } => key,
+        }
+    }
+}
+
 /// In order: the last write of a key wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {

@@ -18,7 +18,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::{Applied, Batch, Held, KEY_BYTES_MAX, Page, PageBounds, Row, Shelf, ShelfError, Write};
+use super::{
+    Applied, Batch, Cursor, KEY_BYTES_MAX, Page, PageBounds, Row, Shelf, ShelfError, Write,
+};
 
 /// Opens the shelf over what the last one left. That one was dropped, as a crash would.
 pub type Open<'a> = &'a mut dyn FnMut() -> Result<Arc<dyn Shelf>, ShelfError>;
@@ -161,14 +163,55 @@ impl History {
 
 impl History {
     /// The rows of then, whatever was applied, flushed and compacted since, and on whichever thread.
-    fn held(&self, held: Held) {
-        let expected = self.rows(held.applied());
-        let look = || {
-            let page = held.scan(Bound::Unbounded, Bound::Unbounded, ALL);
-            page.expect("it reads").rows
+    fn is_followed(&self, mut followed: Followed) {
+        let (_, to) = &followed.range;
+        let expected = self.rows(followed.cursor.applied());
+        let expected = expected.range::<[u8], _>((
+            Bound::Included(followed.range.0.as_slice()),
+            to.as_ref().map(Vec::as_slice),
+        ));
+        let read = || {
+            while !followed.read(10) {}
+            followed.rows
         };
-        let found = thread::scope(|scope| scope.spawn(look).join().expect("it looks"));
-        assert!(found.into_iter().eq(expected.clone()), "as it was");
+        let found = thread::scope(|scope| scope.spawn(read).join().expect("it reads"));
+        let expected = expected.map(|(key, value)| (key.clone(), value.clone()));
+        assert!(found.into_iter().eq(expected), "as it was");
+    }
+}
+
+/// A cursor, and what it gave so far.
+struct Followed {
+    cursor: Cursor,
+    range: (Vec<u8>, Bound<Vec<u8>>),
+    rows: Vec<Row>,
+}
+
+impl Followed {
+    fn begin(draws: &mut Draws, shelf: &dyn Shelf) -> Followed {
+        let from = vec![draws.below(3) as u8];
+        let to = match draws.below(2) {
+            0 => Bound::Unbounded,
+            _ => Bound::Excluded(vec![2]),
+        };
+        let end = to.as_ref().map(Vec::as_slice);
+        let snapshot = shelf.snapshot();
+        let cursor = snapshot.cursor(Bound::Included(&from), end);
+        Followed {
+            cursor: cursor.expect("it is followed"),
+            range: (from, to),
+            rows: Vec::new(),
+        }
+    }
+
+    /// True behind the last page.
+    fn read(&mut self, rows_max: usize) -> bool {
+        let max = PageBounds { rows_max, ..ALL };
+        let page = self.cursor.next_page(max).expect("it reads");
+        assert!(page.rows.len() <= rows_max);
+        assert_eq!(page.applied, self.cursor.applied());
+        self.rows.extend(page.rows);
+        page.is_last
     }
 }
 
@@ -182,7 +225,7 @@ pub fn drawn(seed: u64, steps: u32, open: Open<'_>) {
     let mut history = History::new(seed);
     let mut shelf = open().expect("it opens");
     assert_eq!(shelf.applied(), Applied::default(), "a new one");
-    let mut held: Option<Held> = None;
+    let mut followed: Option<Followed> = None;
     for _ in 0..steps {
         match draws.below(20) {
             0 => {
@@ -193,7 +236,7 @@ pub fn drawn(seed: u64, steps: u32, open: Open<'_>) {
             1 => shelf.compact().expect("it compacts"),
             2 => {
                 let durable = shelf.durable();
-                drop(held.take());
+                drop(followed.take());
                 drop(shelf);
                 shelf = open().expect("it opens again");
                 assert_eq!(
@@ -207,10 +250,15 @@ pub fn drawn(seed: u64, steps: u32, open: Open<'_>) {
             3 => refuses(&history, &*shelf),
             4 => ranges(&mut draws, &history, &*shelf),
             5 => _ = history.holds(&*shelf),
-            6 => match held.take() {
-                None => held = Some(shelf.clone().held()),
-                Some(held) => history.held(held),
+            6 => match followed.take() {
+                None => followed = Some(Followed::begin(&mut draws, &*shelf)),
+                Some(followed) => history.is_followed(followed),
             },
+            7 => {
+                if let Some(followed) = &mut followed {
+                    followed.read(1 + draws.below(5) as usize);
+                }
+            }
             _ => {
                 let (batch, applied) = history.draw();
                 shelf.apply(&batch, applied).expect("it applies");
@@ -293,6 +341,13 @@ fn ranges(draws: &mut Draws, history: &History, shelf: &dyn Shelf) {
         .collect();
     assert!(page.is_last);
     assert_eq!(page.rows, expected, "{from:?} {to:?}");
+    let rows_max = 1 + draws.below(8) as usize;
+    let last = shelf
+        .snapshot()
+        .scan_back(f, t, PageBounds { rows_max, ..ALL });
+    let last = last.expect("it reads");
+    assert!(last.rows.iter().eq(expected.iter().rev().take(rows_max)));
+    assert_eq!(last.is_last, expected.len() <= rows_max);
 }
 
 /// One applies, another flushes and compacts, and every page that a third reads is the state after some batch.

@@ -55,9 +55,11 @@ impl Forgotten {
         self.prefixes.is_empty()
     }
 
+    /// The prefix that the key begins with, and the version as of which it is.
+    ///
     /// The greatest prefix that is not behind the key is the only one that can be: a prefix of the key that is less
     /// would be a prefix of that one too.
-    fn covering(&self, key: &[u8]) -> Option<(&Vec<u8>, u64)> {
+    pub fn covering(&self, key: &[u8]) -> Option<(&Vec<u8>, u64)> {
         let before = self
             .prefixes
             .range::<[u8], _>((Unbounded, Included(key)))

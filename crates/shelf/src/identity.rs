@@ -14,7 +14,7 @@ use std::path::Path;
 
 use super::ShelfError;
 
-const FILE: &str = "shelf";
+pub(crate) const FILE: &str = "shelf";
 /// The same while the shelf is being made.
 const CLAIMED: &str = "shelf.new";
 const FIRST_LINE: &str = "logberg shelf ";
@@ -60,6 +60,9 @@ impl Identity {
         };
         match fs::read(directory.join(FILE)) {
             Ok(bytes) => return self.compare(directory, &bytes).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(no_file_of_ours(directory));
+            }
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(io(error)),
             Err(_) => fs::create_dir_all(directory).map_err(io)?,
         }
@@ -67,10 +70,7 @@ impl Identity {
         let mut entries = fs::read_dir(directory).map_err(io)?;
         // A claim is written first: what stands beside one was never whole.
         if entries.next().is_some() && !claimed.exists() {
-            return Err(ShelfError::NotAShelf {
-                path: directory.to_owned(),
-                what: format!("there are files in it, and none of them is called {FILE:?}"),
-            });
+            return Err(no_file_of_ours(directory));
         }
         let write = || {
             let mut file = fs::File::create(&claimed)?;
@@ -83,11 +83,7 @@ impl Identity {
 
     /// Refuses a directory that is no whole shelf, or another log's.
     pub(crate) fn check(&self, directory: &Path) -> Result<(), ShelfError> {
-        let bytes = fs::read(directory.join(FILE)).map_err(|source| ShelfError::Io {
-            path: directory.join(FILE),
-            source,
-        })?;
-        self.compare(directory, &bytes)
+        self.expect(directory, Identity::of(directory)?)
     }
 
     /// Makes a whole shelf that of this log, whosever it was.
@@ -136,16 +132,59 @@ impl Identity {
         }
     }
 
-    fn compare(&self, directory: &Path, bytes: &[u8]) -> Result<(), ShelfError> {
-        let path = || directory.to_owned();
-        if bytes == self.lines().as_bytes() {
-            return Ok(());
+    /// Whether the directory was claimed for a shelf that was never finished, or is empty: the next [`Tree::open`](crate::Tree::open)
+    /// begins one there.
+    pub(crate) fn is_unfinished(directory: &Path) -> io::Result<bool> {
+        if directory.join(FILE).exists() || !directory.is_dir() {
+            return Ok(false);
         }
+        let is_empty = fs::read_dir(directory)?.next().is_none();
+        Ok(is_empty || directory.join(CLAIMED).exists())
+    }
+
+    /// Whose a whole shelf is.
+    pub(crate) fn of(directory: &Path) -> Result<Identity, ShelfError> {
+        match fs::read(directory.join(FILE)) {
+            Ok(bytes) => Identity::read(directory, &bytes),
+            Err(error)
+                if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory]
+                    .contains(&error.kind()) =>
+            {
+                Err(no_file_of_ours(directory))
+            }
+            Err(source) => Err(ShelfError::Io {
+                path: directory.join(FILE),
+                source,
+            }),
+        }
+    }
+
+    fn compare(&self, directory: &Path, bytes: &[u8]) -> Result<(), ShelfError> {
+        self.expect(directory, Identity::read(directory, bytes)?)
+    }
+
+    fn expect(&self, directory: &Path, found: Identity) -> Result<(), ShelfError> {
+        match found == *self {
+            true => Ok(()),
+            false => Err(ShelfError::AnotherLog {
+                path: directory.to_owned(),
+                found,
+                expected: *self,
+            }),
+        }
+    }
+
+    fn read(directory: &Path, bytes: &[u8]) -> Result<Identity, ShelfError> {
+        let path = || directory.to_owned();
         let damaged = || ShelfError::Damaged {
             path: path(),
             what: format!("its file {FILE:?} is not whole"),
         };
         let text = std::str::from_utf8(bytes).map_err(|_| damaged())?;
+        // A file that lost its end, or all of it, is ours: it stands in the place of ours.
+        if FIRST_LINE.starts_with(text) {
+            return Err(damaged());
+        }
         let Some(first) = text.strip_prefix(FIRST_LINE) else {
             return Err(ShelfError::NotAShelf {
                 path: path(),
@@ -166,11 +205,7 @@ impl Identity {
                 known: VERSION,
             });
         }
-        Err(ShelfError::AnotherLog {
-            path: path(),
-            found: Identity::parse(lines).ok_or_else(damaged)?,
-            expected: *self,
-        })
+        Identity::parse(lines).ok_or_else(damaged)
     }
 
     fn parse(lines: &str) -> Option<Identity> {
@@ -185,5 +220,12 @@ impl Identity {
         }
         let log = word("log ")?.parse().ok()?;
         Some(Identity { cluster, log })
+    }
+}
+
+fn no_file_of_ours(directory: &Path) -> ShelfError {
+    ShelfError::NotAShelf {
+        path: directory.to_owned(),
+        what: format!("it is no directory with a file {FILE:?}"),
     }
 }

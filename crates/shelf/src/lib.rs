@@ -22,19 +22,20 @@ mod carry;
 pub mod contract;
 mod forgotten;
 mod identity;
+mod looked;
 mod memory;
 mod tree;
 
 use std::io;
 use std::ops::Bound;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 pub use applied::Applied;
 pub use batch::{Batch, KEY_BYTES_MAX, VALUE_BYTES_MAX, Write};
 pub use carry::{STATES, bytes_below, carry, directory_of};
 pub use forgotten::Forgotten;
 pub use identity::Identity;
+pub use looked::Looked;
 pub use memory::{Media, Memory};
 pub use tree::{Settings, Tree};
 
@@ -49,7 +50,7 @@ pub struct Values {
     pub applied: Applied,
 }
 
-/// Rows in the order of their keys, and what has been applied where they were read.
+/// Rows in the order of their keys, or against it, and what has been applied where they were read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     pub rows: Vec<Row>,
@@ -114,8 +115,8 @@ pub enum ShelfError {
     },
 }
 
-/// A snapshot that keeps its shelf open.
-pub type Held = Box<dyn Snapshot + Send + Sync>;
+/// All rows of one state, or those of a range, however long it takes to read them.
+pub type Cursor = Box<dyn Pages + Send>;
 
 /// Rows of one log's state.
 ///
@@ -134,14 +135,18 @@ pub trait Shelf: Send + Sync {
     /// The state as it is now, for as long as somebody wants to look at it.
     fn snapshot(&self) -> Box<dyn Snapshot + '_>;
 
-    /// As [`snapshot`](Shelf::snapshot), for a look that other threads go on with, or that takes many steps.
-    fn held(self: Arc<Self>) -> Held;
-
     /// Makes durable what is applied when it is called; returns what is durable then.
     fn flush(&self) -> Result<Applied, ShelfError>;
 
     /// Gives back the room of rows that nobody can read any more. Takes as long as it takes; others flush meanwhile.
     fn compact(&self) -> Result<(), ShelfError>;
+
+    /// Looks whether what is durable is still where it was written: somebody may have taken it away meanwhile, and open files do not tell.
+    ///
+    /// Errors: [`ShelfError::Damaged`] if it is not.
+    fn look_after(&self) -> Result<(), ShelfError> {
+        Ok(())
+    }
 
     /// Has a compaction that is under way end soon, and further ones do nothing: the process is to end. Waits for nobody.
     fn end_compactions(&self) {}
@@ -183,7 +188,7 @@ pub trait Shelf: Send + Sync {
 
 /// The state after one prefix of the log, whatever is applied meanwhile.
 ///
-/// A shelf keeps what a snapshot shows: one that is held for long costs room.
+/// A shelf keeps what a snapshot shows, and may have to keep all that is written meanwhile: it is for a short look.
 pub trait Snapshot {
     /// The prefix.
     fn applied(&self) -> Applied;
@@ -196,6 +201,27 @@ pub trait Snapshot {
         to: Bound<&[u8]>,
         max: PageBounds,
     ) -> Result<Page, ShelfError>;
+
+    /// The last rows of the range, the last one first.
+    fn scan_back(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        max: PageBounds,
+    ) -> Result<Page, ShelfError>;
+
+    /// The same rows for a reader who takes long: other threads go on with them, and the snapshot, and the shelf, may go.
+    fn cursor(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Cursor, ShelfError>;
+}
+
+/// Rows in their order, all as of one state, whatever is applied meanwhile. They cost the room of that one state at most, and of memory
+/// what was not flushed when the cursor was made.
+pub trait Pages {
+    /// The state.
+    fn applied(&self) -> Applied;
+
+    /// The rows behind those of the page before. Behind the last page is an empty one.
+    fn next_page(&mut self, max: PageBounds) -> Result<Page, ShelfError>;
 }
 
 /// Nothing lies between the bounds. A map would panic.

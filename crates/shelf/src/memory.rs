@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::iter;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::forgotten::Forgotten;
 use super::{
-    Applied, Batch, Figures, Held, Identity, Page, PageBounds, Shelf, ShelfError, Snapshot, Write,
+    Applied, Batch, Cursor, Figures, Identity, Page, PageBounds, Pages, Shelf, ShelfError,
+    Snapshot, Write,
 };
 
 /// What is left when the process is gone, and what happens to it. Clones are the same media.
@@ -25,7 +27,7 @@ struct OnMedia {
 }
 
 impl Media {
-    /// From now on flushes fail, or no more.
+    /// From now on flushes fail, and none is begun there; or no more.
     pub fn fill(&self, is_full: bool) {
         self.lock().is_full = is_full;
     }
@@ -41,9 +43,18 @@ impl Media {
         on_media.state.rows.insert(key.to_vec(), value.to_vec());
     }
 
+    /// From now on its last frame is another than that of its log: it was put there from another time.
+    pub fn change_history(&self) {
+        self.lock().state.applied.frame_crc32c ^= 1;
+    }
+
     /// Takes away all that is there.
     pub fn clear(&self) {
-        *self.lock() = OnMedia::default();
+        let mut on_media = self.lock();
+        *on_media = OnMedia {
+            is_full: on_media.is_full,
+            ..OnMedia::default()
+        };
     }
 
     /// The place to which a crash takes their shelf back: nowhere, if they are damaged.
@@ -86,6 +97,12 @@ impl Memory {
             return Err(ShelfError::Damaged {
                 path: path(),
                 what: "its media were damaged".to_owned(),
+            });
+        }
+        if on_media.is_full && on_media.identity.is_none() {
+            return Err(ShelfError::Io {
+                path: path(),
+                source: io::Error::from(io::ErrorKind::StorageFull),
             });
         }
         let found = *on_media.identity.get_or_insert(identity);
@@ -148,10 +165,6 @@ impl Shelf for Memory {
         Box::new(Arc::clone(&self.lock()))
     }
 
-    fn held(self: Arc<Self>) -> Held {
-        Box::new(Arc::clone(&self.lock()))
-    }
-
     fn flush(&self) -> Result<Applied, ShelfError> {
         let state = self.lock();
         let mut on_media = self.media.lock();
@@ -185,18 +198,45 @@ impl Shelf for Memory {
 
     fn figures(&self) -> Figures {
         let state = self.lock();
-        let bytes = state
-            .rows
-            .iter()
-            .map(|(key, value)| key.len() + value.len());
+        let on_media = self.media.lock();
         Figures {
-            unflushed_bytes: match self.media.lock().state.applied == state.applied {
+            unflushed_bytes: match on_media.state.applied == state.applied {
                 true => 0,
-                false => bytes.sum::<usize>() as u64,
+                false => state.bytes(),
             },
-            disk_bytes: 0,
+            disk_bytes: on_media.state.bytes(),
             forgotten: state.forgotten.len() as u64,
         }
+    }
+}
+
+impl State {
+    fn bytes(&self) -> u64 {
+        let rows = self.rows.iter();
+        let bytes = rows.map(|(key, value)| key.len() + value.len());
+        bytes.sum::<usize>() as u64
+    }
+
+    fn page<'a>(
+        &self,
+        rows: impl Iterator<Item = (&'a Vec<u8>, &'a Vec<u8>)>,
+        max: PageBounds,
+    ) -> Page {
+        let mut page = Page {
+            rows: Vec::new(),
+            applied: self.applied,
+            is_last: true,
+        };
+        let mut bytes = 0;
+        for (key, value) in rows {
+            bytes += key.len() + value.len();
+            if super::is_full(&page, bytes, max) {
+                page.is_last = false;
+                break;
+            }
+            page.rows.push((key.clone(), value.clone()));
+        }
+        page
     }
 }
 
@@ -215,22 +255,50 @@ impl Snapshot for Arc<State> {
         to: Bound<&[u8]>,
         max: PageBounds,
     ) -> Result<Page, ShelfError> {
-        let mut page = Page {
-            rows: Vec::new(),
-            applied: self.applied,
-            is_last: true,
-        };
-        if super::is_empty_range(from, to) {
-            return Ok(page);
-        }
-        let mut bytes = 0;
-        for (key, value) in self.rows.range::<[u8], _>((from, to)) {
-            bytes += key.len() + value.len();
-            if super::is_full(&page, bytes, max) {
-                page.is_last = false;
-                break;
-            }
-            page.rows.push((key.clone(), value.clone()));
+        Ok(match super::is_empty_range(from, to) {
+            true => self.page(iter::empty(), max),
+            false => self.page(self.rows.range::<[u8], _>((from, to)), max),
+        })
+    }
+
+    fn scan_back(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        max: PageBounds,
+    ) -> Result<Page, ShelfError> {
+        Ok(match super::is_empty_range(from, to) {
+            true => self.page(iter::empty(), max),
+            false => self.page(self.rows.range::<[u8], _>((from, to)).rev(), max),
+        })
+    }
+
+    fn cursor(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Cursor, ShelfError> {
+        Ok(Box::new(Following {
+            state: self.clone(),
+            from: from.map(<[u8]>::to_vec),
+            to: to.map(<[u8]>::to_vec),
+        }))
+    }
+}
+
+struct Following {
+    state: Arc<State>,
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+}
+
+impl Pages for Following {
+    fn applied(&self) -> Applied {
+        self.state.applied
+    }
+
+    fn next_page(&mut self, max: PageBounds) -> Result<Page, ShelfError> {
+        let from = self.from.as_ref().map(Vec::as_slice);
+        let to = self.to.as_ref().map(Vec::as_slice);
+        let page = self.state.scan(from, to, max)?;
+        if let Some((key, _)) = page.rows.last() {
+            self.from = Bound::Excluded(key.clone());
         }
         Ok(page)
     }

@@ -1,8 +1,11 @@
 //! Whatever happens to a shelf's files: the rows of before, or a word that it is damaged; never other rows.
 
+mod common;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use common::tree_of;
 use shelf::contract::History;
 use shelf::{Applied, Identity, Settings, Shelf, ShelfError, Tree};
 
@@ -112,10 +115,12 @@ fn a_lost_file_is_damage_and_a_damaged_shelf_is_put_aside() {
         }
         fs::write(&file, bytes).expect("it writes");
     }
-    let is_table = |file: &&PathBuf| file.starts_with("tree/tables");
+    let tree = tree_of(&directory);
+    let tree = tree.strip_prefix(&directory).expect("below it");
+    let is_table = |file: &&PathBuf| file.starts_with(tree.join("tables"));
     assert_eq!(seen.iter().filter(is_table).count(), 3, "{seen:?}");
-    for file in ["shelf", "tree/current"] {
-        assert!(seen.contains(&file.into()), "{file}: {seen:?}");
+    for file in [PathBuf::from("shelf"), tree.join("current")] {
+        assert!(seen.contains(&file), "{file:?}: {seen:?}");
     }
     for round in 0..2 {
         let aside = Tree::put_aside(&directory).expect("it moves");

@@ -1,7 +1,10 @@
 //! A shelf is removed, and its process dies in the middle.
 
+mod common;
+
 use std::fs;
 
+use common::tree_of;
 use shelf::{Applied, Batch, Identity, Settings, Shelf, Tree};
 
 const IDENTITY: Identity = Identity {
@@ -32,17 +35,17 @@ fn a_shelf_that_was_removed_in_part_is_begun_anew() {
     made(&directory);
     // As after each step of a removal: the claim is there as long as anything is.
     fs::rename(directory.join("shelf"), directory.join("shelf.new")).expect("it is given up");
-    for gone in ["tree/current", "tree/tables", "tree"] {
-        let path = directory.join(gone);
+    let tree = tree_of(&directory);
+    for path in [tree.join("current"), tree.join("tables"), tree] {
         match path.is_dir() {
-            true => fs::remove_dir_all(path).expect("it goes"),
-            false => fs::remove_file(path).expect("it goes"),
+            true => fs::remove_dir_all(&path).expect("it goes"),
+            false => fs::remove_file(&path).expect("it goes"),
         }
         let copy = here.path().join("copy");
         fs::create_dir(&copy).expect("a directory");
         copy_into(&directory, &copy);
         let tree = Tree::open(&copy, IDENTITY, Settings::default()).expect("it opens");
-        assert_eq!(tree.applied(), Applied::default(), "without {gone}");
+        assert_eq!(tree.applied(), Applied::default(), "without {path:?}");
         drop(tree);
         fs::remove_dir_all(&copy).expect("it goes");
     }

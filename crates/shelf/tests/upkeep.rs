@@ -1,16 +1,24 @@
 //! Flushes and compactions beside each other, and at the end of a shelf.
 
+mod common;
+
 use std::fs;
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use shelf::{Applied, Batch, Identity, Settings, Shelf, ShelfError, Tree};
+use common::tree_of;
+use shelf::{Applied, Batch, Cursor, Identity, PageBounds, Settings, Shelf, ShelfError, Tree};
 
 const IDENTITY: Identity = Identity {
     cluster: [7; 16],
     log: 7,
+};
+const ALL: PageBounds = PageBounds {
+    rows_max: usize::MAX,
+    bytes_max: usize::MAX,
 };
 /// Tables that a compaction merges.
 const TABLES: u64 = 6;
@@ -46,7 +54,7 @@ fn slow(directory: &Path) -> Arc<Tree> {
 
 /// Returns once the compaction has written something.
 fn compacting(directory: &Path, tree: &Arc<Tree>) -> thread::JoinHandle<Result<(), ShelfError>> {
-    let tables = || fs::read_dir(directory.join("tree/tables")).map_or(0, Iterator::count);
+    let tables = || fs::read_dir(tree_of(directory).join("tables")).map_or(0, Iterator::count);
     let before = tables();
     let compacts = tree.clone();
     let thread = thread::spawn(move || compacts.compact());
@@ -105,7 +113,7 @@ fn a_compaction_that_falls_behind_hurries() {
     let here = tempfile::tempdir().expect("a directory");
     let tree = slow(here.path());
     let thread = compacting(here.path(), &tree);
-    let tables = || fs::read_dir(here.path().join("tree/tables")).map_or(0, Iterator::count);
+    let tables = || fs::read_dir(tree_of(here.path()).join("tables")).map_or(0, Iterator::count);
     let (mut round, mut fewest) = (TABLES, usize::MAX);
     while round < 150 {
         round += 1;
@@ -187,4 +195,183 @@ fn a_note_stays_with_its_shelf_and_goes_with_it() {
     ));
     Tree::remove(&directory).expect("it goes");
     assert_eq!(open().note(), None);
+}
+
+#[test]
+fn a_compaction_leaves_the_room_that_is_left_to_others() {
+    let here = tempfile::tempdir().expect("a directory");
+    let settings = Settings {
+        free_bytes_min: u64::MAX,
+        ..Settings::default()
+    };
+    let tree = Tree::open(here.path(), IDENTITY, settings).expect("it opens");
+    for round in 1..=TABLES {
+        add(&tree, round);
+        tree.flush().expect("it flushes");
+        tree.compact().expect("it is put off");
+    }
+    let before = bytes_below(here.path());
+    drop(tree);
+    let tree = Tree::open(here.path(), IDENTITY, Settings::default()).expect("it opens");
+    tree.compact().expect("it compacts");
+    let after = bytes_below(here.path());
+    assert!(after < before / 2, "{before} bytes are {after} now");
+}
+
+#[test]
+fn a_flush_leaves_the_room_that_is_left_to_logs() {
+    let here = tempfile::tempdir().expect("a directory");
+    let settings = Settings {
+        flush_free_bytes_min: u64::MAX,
+        ..Settings::default()
+    };
+    let tree = Tree::open(here.path(), IDENTITY, settings).expect("it opens");
+    let before = bytes_below(here.path());
+    let mut batch = Batch::default();
+    batch.put(b"more than a short flush".to_vec(), vec![7; 2 << 20]);
+    tree.apply(&batch, at(1)).expect("it applies");
+    let refused = tree.flush().expect_err("no disk has so many");
+    assert!(
+        refused.to_string().contains("what is left to logs"),
+        "{refused}"
+    );
+    assert_eq!(bytes_below(here.path()), before);
+    assert_eq!(tree.durable(), Applied::default());
+    assert_ne!(tree.applied(), Applied::default());
+}
+
+#[test]
+fn what_is_not_flushed_is_counted_once_whoever_reads() {
+    let here = tempfile::tempdir().expect("a directory");
+    let tree = Tree::open(here.path(), IDENTITY, Settings::default()).expect("it opens");
+    let mut cursors = Vec::new();
+    for round in 1..=5 {
+        add(&tree, round);
+        let cursor = tree.snapshot().cursor(Bound::Unbounded, Bound::Unbounded);
+        cursors.push(cursor.expect("it reads"));
+        tree.flush().expect("it flushes");
+        assert_eq!(tree.figures().unflushed_bytes, 0);
+    }
+    add(&tree, 6);
+    let unflushed = tree.figures().unflushed_bytes;
+    assert!((200_000..300_000).contains(&unflushed), "{unflushed}");
+}
+
+#[test]
+fn what_is_taken_away_while_it_is_used_is_damage() {
+    for gone in ["shelf", "current", "all"] {
+        let here = tempfile::tempdir().expect("a directory");
+        let place = here.path().join("log-7");
+        let tree = Tree::open(&place, IDENTITY, Settings::default()).expect("it opens");
+        add(&tree, 1);
+        tree.flush().expect("it flushes");
+        tree.look_after().expect("all is there");
+        add(&tree, 2);
+        match gone {
+            "shelf" => fs::remove_file(place.join(gone)),
+            "current" => fs::remove_file(tree_of(&place).join(gone)),
+            _ => fs::remove_dir_all(&place),
+        }
+        .expect("it is there");
+        let is_damaged = |result| matches!(result, Err(ShelfError::Damaged { .. }));
+        assert!(is_damaged(tree.look_after()), "{gone}");
+        assert!(is_damaged(tree.flush().map(|_| ())), "{gone}");
+    }
+}
+
+#[test]
+fn a_short_flush_takes_no_room_of_logs() {
+    let here = tempfile::tempdir().expect("a directory");
+    let settings = Settings {
+        flush_free_bytes_min: u64::MAX,
+        ..Settings::default()
+    };
+    let tree = Tree::open(here.path(), IDENTITY, settings).expect("it opens");
+    add(&tree, 1);
+    tree.flush()
+        .expect("less than a megabyte is always written");
+    assert_eq!(tree.durable(), at(1));
+}
+
+/// All rows that follow, by pages of so many.
+fn pages(cursor: &mut Cursor, mut between: impl FnMut()) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut rows = Vec::new();
+    loop {
+        let bounds = PageBounds {
+            rows_max: 20,
+            bytes_max: usize::MAX,
+        };
+        let page = cursor.next_page(bounds).expect("it is read");
+        rows.extend(page.rows);
+        if page.is_last {
+            return rows;
+        }
+        between();
+    }
+}
+
+#[test]
+fn a_cursor_costs_one_state_whatever_is_written() {
+    let here = tempfile::tempdir().expect("a directory");
+    let tree = Tree::open(here.path(), IDENTITY, Settings::default()).expect("it opens");
+    let mut round = 1;
+    add(&tree, round);
+    tree.flush().expect("it flushes");
+    tree.apply(Batch::default().put("pre/fix", "2"), at(2))
+        .expect("it applies");
+    let all = || {
+        let snapshot = tree.snapshot();
+        let cursor = snapshot.cursor(Bound::Unbounded, Bound::Unbounded);
+        cursor.expect("it is followed")
+    };
+    let before = pages(&mut all(), || ());
+    assert_eq!(before.len(), 201);
+    let (mut cursor, mut late) = (all(), all());
+    round += 2;
+    add(&tree, round);
+    let read = pages(&mut cursor, || {
+        for _ in 0..TABLES {
+            round += 1;
+            add(&tree, round);
+            tree.flush().expect("it flushes");
+        }
+        round += 1;
+        tree.apply(Batch::default().forget("pre/"), at(round))
+            .expect("it applies");
+        tree.flush().expect("it flushes");
+        tree.compact().expect("it compacts");
+    });
+    assert_eq!(read, before);
+    // One state, what the last round wrote, and nothing of a hundred.
+    let figures = tree.figures();
+    assert!(figures.disk_bytes < 400_000, "{figures:?}");
+    assert!(figures.unflushed_bytes < 400_000, "{figures:?}");
+    drop(tree);
+    assert_eq!(pages(&mut late, || ()), before);
+}
+
+#[test]
+fn a_late_reader_of_a_removed_state_does_no_harm_to_the_one_in_its_place() {
+    let here = tempfile::tempdir().expect("a directory");
+    let begin = || {
+        let tree = Tree::open(here.path(), IDENTITY, Settings::default()).expect("it opens");
+        for round in 1..=TABLES {
+            add(&tree, round);
+            tree.flush().expect("it flushes");
+        }
+        tree
+    };
+    let old = begin();
+    let cursor = old.snapshot().cursor(Bound::Unbounded, Bound::Unbounded);
+    old.compact().expect("it compacts");
+    old.close();
+    Tree::remove(here.path()).expect("it is removed");
+    let new = begin();
+    let before = new.scan(Bound::Unbounded, Bound::Unbounded, ALL);
+    drop(cursor);
+    drop(old);
+    drop(new);
+    let new = Tree::open(here.path(), IDENTITY, Settings::default()).expect("it opens again");
+    let after = new.scan(Bound::Unbounded, Bound::Unbounded, ALL);
+    assert_eq!(after.expect("it reads"), before.expect("it reads"));
 }

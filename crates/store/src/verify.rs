@@ -8,7 +8,7 @@ use formats::record::{RecordHeader, RecordKind};
 use formats::version::Speaks;
 use formats::{DecodeError, LogId, segment};
 use ops::Disk;
-use paxos::Checkpoint;
+use paxos::{Checkpoint, Value};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -49,6 +49,8 @@ pub struct LogReport {
     /// Stream bytes held.
     pub held_bytes: u64,
     pub streams: Vec<StreamReport>,
+    /// The positions in the log's output between which it is left here: what was before is trimmed, and the end is that of all that was accepted.
+    pub output: (u64, u64),
     pub promised: String,
     pub accepted_terms: Vec<String>,
     pub first_unchosen: u64,
@@ -278,6 +280,17 @@ impl Sink for Notes<'_> {
     }
 }
 
+fn output_of(checkpoint: &Checkpoint) -> (u64, u64) {
+    let state = &checkpoint.state;
+    let streams = state.streams.iter();
+    let begins = state.streams_trimmed.bytes + streams.clone().map(|s| s.trimmed.0).sum::<u64>();
+    let chosen: u64 = streams.map(|s| s.length.0 - s.trimmed.0).sum();
+    let accepted = checkpoint.accepted.iter();
+    let accepted = accepted.filter(|run| matches!(run.value, Value::Content { .. }));
+    let accepted: u64 = accepted.map(|run| run.slots.len()).sum();
+    (begins, begins + chosen + accepted)
+}
+
 impl LogCheck {
     fn new(log: LogId, name: Option<String>) -> LogCheck {
         let mut check = LogCheck::default();
@@ -330,6 +343,7 @@ impl LogCheck {
         let replayed = notes.replay.finish();
         let checkpoint = replayed.as_ref().ok().and_then(Option::as_ref);
         self.report.lacks = by_stream(lacking(checkpoint, &holdings));
+        self.report.output = checkpoint.map_or((0, 0), output_of);
         self.tell(&verdict, &paths, &holdings, checkpoint.is_some());
         if let Some(lost) = lost(verdict.next.number - 1) {
             self.problems.push(Problem {

@@ -113,6 +113,8 @@ pub struct LocalCluster {
     addresses: Vec<String>,
     /// The addresses that the nodes are told of the others. Empty: those at which they listen.
     advertised: Vec<String>,
+    /// The addresses that clients of keys are told. Empty: those at which the nodes serve keys.
+    advertised_kv: Vec<String>,
     /// In the order of the addresses.
     nodes: Mutex<Nodes>,
 }
@@ -158,6 +160,7 @@ impl LocalCluster {
         Ok(Self {
             addresses,
             advertised: Vec::new(),
+            advertised_kv: Vec::new(),
             nodes: Mutex::new(Nodes {
                 children: (0..options.nodes).map(|_| None).collect(),
                 ended: false,
@@ -171,6 +174,12 @@ impl LocalCluster {
     pub fn advertise(&mut self, addresses: Vec<String>) {
         assert_eq!(addresses.len(), self.addresses.len(), "one for each node");
         self.advertised = addresses;
+    }
+
+    /// As [`LocalCluster::advertise`], for clients of keys.
+    pub fn advertise_kv(&mut self, addresses: Vec<String>) {
+        assert_eq!(addresses.len(), self.addresses.len(), "one for each node");
+        self.advertised_kv = addresses;
     }
 
     /// Starts every node. Returns once each has its id; they may still be looking for each other.
@@ -321,6 +330,9 @@ impl LocalCluster {
         }
         if let Some(port) = self.options.kv_ports.get(self.at(id)) {
             command.arg("--kv").arg(format!("127.0.0.1:{port}"));
+        }
+        if let Some(told) = self.advertised_kv.get(self.at(id)) {
+            command.arg("--kv-advertise").arg(told);
         }
         command.args(&self.options.arguments);
         command.args(self.host(id).iter().flat_map(|host| &host.arguments));

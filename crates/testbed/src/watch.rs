@@ -44,6 +44,11 @@ impl Watch {
         self.0.println(line);
     }
 
+    /// More are to come than was known.
+    pub fn add_steps(&self, steps: u64) {
+        self.0.inc_length(steps);
+    }
+
     pub fn step(&self, steps: u64) {
         self.0.inc(steps);
     }

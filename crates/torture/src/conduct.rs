@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
 use super::corrupt::{self, Flipped};
-use super::ledger::Ledger;
-use super::load::Load;
 use super::rack::Rack;
 use super::schedule::{Chance, Detail, Kind, Round, Schedule, Strike};
 use terminal::quantity;
@@ -20,11 +17,18 @@ use testbed::watch::Watch;
 
 const LOOK: Duration = Duration::from_millis(20);
 
-pub struct Conductor<'a> {
+/// The clients that go on meanwhile.
+pub trait Clients {
+    /// Errors: one of them ended that must not.
+    fn check(&mut self) -> Result<()>;
+    /// What came of them until now, in a few words.
+    fn so_far(&self) -> String;
+}
+
+pub struct Conductor<'a, C> {
     rack: &'a Rack,
-    ledgers: &'a [Arc<Ledger>],
     watch: &'a Watch,
-    load: Load,
+    clients: C,
     began: Instant,
     length: Duration,
     disk_max: u64,
@@ -62,12 +66,11 @@ struct Active {
     healed: bool,
 }
 
-impl<'a> Conductor<'a> {
+impl<'a, C: Clients> Conductor<'a, C> {
     pub fn new(
         rack: &'a Rack,
-        ledgers: &'a [Arc<Ledger>],
         watch: &'a Watch,
-        load: Load,
+        clients: C,
         clock: Instant,
         length: Duration,
         disk_max: u64,
@@ -75,9 +78,8 @@ impl<'a> Conductor<'a> {
         let began = Instant::now();
         Self {
             rack,
-            ledgers,
             watch,
-            load,
+            clients,
             began,
             length,
             disk_max,
@@ -209,14 +211,14 @@ impl<'a> Conductor<'a> {
         self.recover()
     }
 
-    pub fn end(self) -> (Load, Conducted) {
-        (self.load, self.conducted)
+    pub fn end(self) -> (C, Conducted) {
+        (self.clients, self.conducted)
     }
 
     fn sleep_until(&mut self, until: Instant) -> Result<()> {
         loop {
             go_on()?;
-            self.load.check()?;
+            self.clients.check()?;
             self.show();
             self.look_at_disk()?;
             if let Some(ended) = self.rack.cluster.take_ended()?.into_iter().next() {
@@ -234,11 +236,10 @@ impl<'a> Conductor<'a> {
         let seconds = self.began.elapsed().min(self.length).as_secs();
         self.watch.step(seconds - self.shown_seconds);
         self.shown_seconds = seconds;
-        let acked = self.ledgers.iter().map(|ledger| ledger.acked_bytes()).sum();
         let faults: u64 = self.conducted.counts.values().sum();
         let now = self.active.iter().filter(|active| !active.healed);
         let now: Vec<String> = now.map(|active| active.strike.to_string()).collect();
-        let so_far = format!("{faults} faults, {} acknowledged", quantity::shown(acked));
+        let so_far = format!("{faults} faults, {}", self.clients.so_far());
         if seconds / 60 > self.told_minutes && !std::io::stderr().is_terminal() {
             self.told_minutes = seconds / 60;
             eprintln!("{} min: {so_far}", self.told_minutes);

@@ -15,6 +15,7 @@ mod answered;
 mod conduct;
 mod content;
 mod corrupt;
+mod kv;
 mod leaders;
 mod ledger;
 mod load;
@@ -26,6 +27,8 @@ mod sabotage;
 mod schedule;
 mod verdict;
 mod worlds;
+
+pub use kv::link;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -40,7 +43,7 @@ use clap::Args;
 use conduct::Conductor;
 use leaders::Leaders;
 use ledger::Ledger;
-use load::{Load, LoadPlan};
+use load::{Appending, Load, LoadPlan};
 use rack::Rack;
 use report::{NotDone, Report, VIOLATIONS_MAX};
 use sabotage::Sabotage;
@@ -81,6 +84,15 @@ directory must say what was answered last.
 Example: what a power cut of all machines may not take back
   logberg-lab torture --rests 20
 
+With --kv the nodes serve keys, and clients that speak to them as clients of Redis Cluster do use strings, counters,
+hashes and lists, with pipelines and transactions, while leaders move and the same faults come. They follow redirects
+and do nothing twice. At the end everything is read from every node, and of every object it is said whether some order
+explains all that its clients were answered; if none does, which answers contradict each other.
+
+Example: one minute of it, which CI runs; half an hour
+  logberg-lab torture --kv --minutes 1
+  logberg-lab torture --kv --minutes 30 --seed 5 --json
+
 With --namespaces, as root, it does a third thing: worlds at random, each a cluster of 3 to 5 nodes in network
 namespaces of their own, which nobody outside sees and which end with the command. Cables are pulled, pairs of nodes
 and single directions are cut, a disk of 1 GiB is filled, nodes are killed and stopped, lose their disks and are
@@ -95,8 +107,8 @@ Example: ten hours of it; one minute, wherever that is allowed
 pub struct Arguments {
     #[arg(long, value_name = "M", default_value = "1", value_parser = minutes)]
     minutes: f64,
-    /// What to do to the nodes
-    #[arg(long, value_name = "KIND,…", value_enum, value_delimiter = ',', default_values_t = Kind::all())]
+    /// What to do to the nodes [default: everything that can be done there]
+    #[arg(long, value_name = "KIND,…", value_enum, value_delimiter = ',')]
     faults: Vec<Kind>,
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=9))]
     nodes: u32,
@@ -146,6 +158,18 @@ pub struct Arguments {
     /// Where namespaces are not allowed: say so, and end with 0
     #[arg(long, requires = "namespaces")]
     where_allowed: bool,
+    /// The nodes serve keys, and clients of Redis Cluster use them: every answer is judged
+    #[arg(long, conflicts_with_all = ["logs", "rate", "rests", "namespaces"])]
+    kv: bool,
+    /// Groups that serve keys [default: one for each node]
+    #[arg(long, value_name = "N", requires = "kv", value_parser = clap::value_parser!(u16).range(1..=64))]
+    groups: Option<u16>,
+    /// Clients of keys
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "kv", value_parser = clap::value_parser!(u32).range(1..=100))]
+    clients: u32,
+    /// Have the nodes break this rule, to see that it is seen: of a program that was built with the feature `mutations`
+    #[arg(long, value_name = "RULE", requires = "kv", hide = true)]
+    mutate: Option<String>,
     /// Break something, to see that it is seen
     #[arg(long, value_name = "WHAT", value_enum, hide = true)]
     sabotage: Option<Sabotage>,
@@ -176,6 +200,9 @@ impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
         if self.namespaces {
             return worlds::run(&self, json);
+        }
+        if self.kv {
+            return kv::run(&self, json);
         }
         if let Some(rounds) = self.rests {
             return rests::run(&self, rounds, json);
@@ -211,6 +238,18 @@ impl Arguments {
         }
     }
 
+    /// What is to be done to the nodes, each kind once.
+    fn faults(&self) -> Vec<Kind> {
+        let mut kinds = match (self.faults.is_empty(), self.kv) {
+            (true, true) => Kind::all_of_keys(),
+            (true, false) => Kind::all(),
+            (false, _) => self.faults.clone(),
+        };
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
     /// The bytes per second of all logs together.
     fn rate(&self) -> u64 {
         let seconds = self.minutes * 60.0 * f64::from(self.nodes);
@@ -242,10 +281,14 @@ impl Arguments {
             reads_are_stale: self.sabotage == Some(Sabotage::StaleReads),
         };
         let leaders = Leaders::watch(rack.cluster.addresses());
-        let load = Load::start(&plan, &ledgers)?;
-        let mut conductor = Conductor::new(&rack, &ledgers, &watch, load, began, length, self.disk);
+        let appending = Appending {
+            load: Load::start(&plan, &ledgers)?,
+            ledgers: ledgers.clone(),
+        };
+        let mut conductor = Conductor::new(&rack, &watch, appending, began, length, self.disk);
         let mut troubles = Troubles::default();
-        let mut schedule = Schedule::new(self.seed, &self.faults, self.nodes);
+        let logs: Vec<String> = ledgers.iter().map(|ledger| ledger.log.clone()).collect();
+        let mut schedule = Schedule::new(self.seed, &self.faults(), self.nodes);
         let mut snapshot = None;
         if self.sabotage == Some(Sabotage::Rewind) {
             troubles.take(conductor.conduct(&mut schedule, length / 2))?;
@@ -256,15 +299,15 @@ impl Arguments {
 
         let healed = Instant::now();
         watch.says("ending the load");
-        let (load, conducted) = conductor.end();
-        troubles.take(load.finish(LOAD_END_MAX))?;
+        let (appending, conducted) = conductor.end();
+        troubles.take(appending.load.finish(LOAD_END_MAX))?;
         watch.says("waiting until all nodes are whole");
-        troubles.take(verdict::wait_whole(&rack, &ledgers))?;
+        troubles.take(verdict::wait_whole(&rack, &logs))?;
         let whole_after = healed.elapsed();
         let failovers = leaders.end();
         if let Some(snapshot) = snapshot {
             snapshot.put_back(&rack)?;
-            troubles.take(verdict::wait_whole(&rack, &ledgers))?;
+            troubles.take(verdict::wait_whole(&rack, &logs))?;
         }
 
         let client = rack.direct_client();
@@ -329,9 +372,7 @@ impl Arguments {
         };
         let mut faults: BTreeMap<String, u64> = BTreeMap::new();
         let mut not_done = Vec::new();
-        let mut kinds = self.faults.clone();
-        kinds.sort_unstable();
-        kinds.dedup();
+        let kinds = self.faults();
         for kind in &kinds {
             match conducted.counts.get(kind) {
                 Some(count) => drop(faults.insert(kind.name(), *count)),
@@ -414,7 +455,7 @@ fn tell_where(directory: &Path, seed: u64) {
     eprintln!(
         "Seed {seed}. To look at what happened:\n\
          \x20 {at}/strikes.txt              what was done, by the clock of the histories (µs)\n\
-         \x20 {at}/history/LOG.jsonl        who asked for what, when, and what came of it; operation N\n\
+         \x20 {at}/history/…jsonl           who asked for what, when, and what came of it; operation N\n\
         \x20                               stands in line N + 1\n\
          \x20 {at}/cluster/node-N.log       what each node said\n\
          \x20 logberg verify {at}/cluster/node-N"

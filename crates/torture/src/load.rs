@@ -19,8 +19,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use client::{Client, Timeouts};
 
+use super::conduct::Clients;
 use super::ledger::Ledger;
 use super::schedule::Chance;
+use terminal::quantity;
 use testbed::scratch::go_on;
 
 #[derive(Clone, Debug)]
@@ -32,6 +34,23 @@ pub struct LoadPlan {
     pub servers: Vec<String>,
     /// Readers that ask for linearizable reads ask for stale ones instead: to see that it is seen.
     pub reads_are_stale: bool,
+}
+
+/// Clients that append to these logs and read them.
+pub struct Appending {
+    pub load: Load,
+    pub ledgers: Vec<Arc<Ledger>>,
+}
+
+impl Clients for Appending {
+    fn check(&mut self) -> Result<()> {
+        self.load.check()
+    }
+
+    fn so_far(&self) -> String {
+        let acked = self.ledgers.iter().map(|ledger| ledger.acked_bytes()).sum();
+        format!("{} acknowledged", quantity::shown(acked))
+    }
 }
 
 /// Threads that end when they are told to. Dropped, they are told, and not waited for.

@@ -5,6 +5,8 @@
 //!                          rules               signals
 //! ```
 //!
+//! Where keys are served each node has a second proxy, for clients of keys.
+//!
 //! Nodes advertise their proxies' addresses and know of no others. The rack itself asks them at the
 //! addresses where they listen, which no partition cuts off.
 
@@ -25,9 +27,13 @@ use testbed::scratch::go_on;
 pub struct Rack {
     pub cluster: LocalCluster,
     proxies: Vec<Proxy>,
+    /// Of clients of keys; empty where none are served.
+    doors: Vec<Proxy>,
     pub nodes: u32,
 }
 
+/// The folder of groups' rows in a node's directory.
+const STATES: &str = "state";
 const READY_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(30);
 
@@ -35,10 +41,20 @@ impl Rack {
     /// To be called on a thread that lives as long: the nodes end with it.
     pub fn start(directory: &Path, nodes: u32, moving: &Moving) -> Result<Rack> {
         let options = LocalOptions {
-            fault_files: true,
             arguments: moving.arguments(),
             ..LocalOptions::new(directory, nodes)
         };
+        Self::start_with(options)
+    }
+
+    /// As [`Rack::start`], with all that can be said of a cluster.
+    pub fn start_with(options: LocalOptions) -> Result<Rack> {
+        let nodes = options.nodes;
+        let options = LocalOptions {
+            fault_files: true,
+            ..options
+        };
+        let kv_ports = options.kv_ports.clone();
         let mut cluster = LocalCluster::prepare(options)?;
         let proxies: Vec<Proxy> = cluster
             .addresses()
@@ -46,11 +62,19 @@ impl Rack {
             .map(|address| Proxy::start(address).context("cannot start a proxy"))
             .collect::<Result<_>>()?;
         cluster.advertise(proxies.iter().map(Proxy::address).collect());
+        let doors: Vec<Proxy> = kv_ports
+            .iter()
+            .map(|port| Proxy::start(&format!("127.0.0.1:{port}")).context("cannot start a proxy"))
+            .collect::<Result<_>>()?;
+        if !doors.is_empty() {
+            cluster.advertise_kv(doors.iter().map(Proxy::address).collect());
+        }
         cluster.launch()?;
         cluster.wait_ready(READY_MAX)?;
         Ok(Rack {
             cluster,
             proxies,
+            doors,
             nodes,
         })
     }
@@ -58,6 +82,11 @@ impl Rack {
     /// As nodes and clients know them.
     pub fn addresses(&self) -> Vec<String> {
         self.proxies.iter().map(Proxy::address).collect()
+    }
+
+    /// Where clients of keys find the nodes.
+    pub fn doors(&self) -> Vec<String> {
+        self.doors.iter().map(Proxy::address).collect()
     }
 
     pub fn ids(&self) -> impl Iterator<Item = u32> + use<> {
@@ -87,6 +116,10 @@ impl Rack {
             (Kind::RestartAll, _) => self.ids().try_for_each(|id| self.cluster.kill(id)),
             (Kind::SlowDisk, Detail::Delay { millis }) => {
                 self.inject(victim, &format!("write-delay-ms={millis}\n"))
+            }
+            (Kind::LoseState, Detail::Lose { choice }) => {
+                self.cluster.kill(victim)?;
+                self.lose_state(victim, choice)
             }
             (Kind::IoError, _) => self.inject(victim, "write-error=EIO\n"),
             (Kind::FullDisk, Detail::Space { writes_fail }) => self.inject(
@@ -127,7 +160,7 @@ impl Rack {
     pub fn heal(&self, strike: &Strike) -> Result<()> {
         let victim = strike.victim;
         match (strike.kind, strike.detail) {
-            (Kind::Kill, _) => self.cluster.restart(victim),
+            (Kind::Kill | Kind::LoseState, _) => self.cluster.restart(victim),
             (Kind::Stop, Detail::All) => self.ids().try_for_each(|id| self.cluster.go_on(id)),
             (Kind::Stop, _) => self.cluster.go_on(victim),
             (Kind::RestartAll, _) => self.ids().try_for_each(|id| self.cluster.restart(id)),
@@ -139,7 +172,7 @@ impl Rack {
             }
             (Kind::SlowDisk | Kind::FullDisk, _) => self.inject(victim, ""),
             (Kind::Partition | Kind::OneWay, _) => {
-                for proxy in &self.proxies {
+                for proxy in self.proxies.iter().chain(&self.doors) {
                     proxy.set(Traffic::Pass);
                 }
                 self.around(victim, Traffic::Pass, true);
@@ -150,6 +183,21 @@ impl Rack {
             }
             (Kind::Corrupt, _) => Ok(()),
         }
+    }
+
+    /// Removes the rows of one of the groups, which the node does not use now.
+    fn lose_state(&self, id: u32, choice: u64) -> Result<()> {
+        let states = self.cluster.node_directory(id).join(STATES);
+        let mut places: Vec<_> = match fs::read_dir(&states) {
+            Ok(entries) => entries.flatten().map(|entry| entry.path()).collect(),
+            Err(_) => return Ok(()),
+        };
+        places.sort();
+        let at = choice as usize % places.len().max(1);
+        let Some(place) = places.get(at) else {
+            return Ok(());
+        };
+        fs::remove_dir_all(place).with_context(|| format!("cannot remove {}", place.display()))
     }
 
     fn others(&self, id: u32) -> impl Iterator<Item = u32> + use<> {
@@ -169,7 +217,11 @@ impl Rack {
             }
         }
         if clients_too {
-            self.proxies[id as usize - 1].set(traffic);
+            let at = id as usize - 1;
+            let both = [self.proxies.get(at), self.doors.get(at)];
+            for proxy in both.into_iter().flatten() {
+                proxy.set(traffic);
+            }
         }
     }
 

@@ -37,11 +37,21 @@ pub enum Kind {
     Corrupt,
     /// All nodes killed at once, and started again
     RestartAll,
+    /// With --kv: a node that was killed finds no rows of a group any more
+    LoseState,
 }
 
 impl Kind {
+    /// What can be done to logs.
     pub fn all() -> Vec<Kind> {
-        Self::value_variants().to_vec()
+        let all = Self::value_variants().iter().copied();
+        all.filter(|kind| *kind != Self::LoseState).collect()
+    }
+
+    /// What can be done to groups of keys. The payloads of their logs are given to nobody who could say whether they are right again.
+    pub fn all_of_keys() -> Vec<Kind> {
+        let all = Self::value_variants().iter().copied();
+        all.filter(|kind| *kind != Self::Corrupt).collect()
     }
 
     pub fn name(self) -> String {
@@ -75,6 +85,10 @@ impl Kind {
                  then read back through that node until they are right"
             }
             Self::RestartAll => "kill -9 of all processes, started again within a second",
+            Self::LoseState => {
+                "kill -9 of the process; the directory of a group's rows is removed before it is \
+                 started again"
+            }
         }
     }
 }
@@ -121,6 +135,10 @@ pub enum Detail {
         dead: bool,
         choice: u64,
     },
+    /// The rows of which group.
+    Lose {
+        choice: u64,
+    },
 }
 
 impl fmt::Display for Strike {
@@ -132,7 +150,7 @@ impl fmt::Display for Strike {
             _ => write!(f, " of node {}", self.victim)?,
         }
         match self.detail {
-            Detail::None | Detail::All => {}
+            Detail::None | Detail::All | Detail::Lose { .. } => {}
             Detail::FromAll { cut } => write!(f, " from everybody{}", ending(cut))?,
             Detail::FromPeers { cut } => write!(f, " from other nodes{}", ending(cut))?,
             Detail::FromOne { other, cut } => write!(f, " from node {other}{}", ending(cut))?,
@@ -302,6 +320,10 @@ impl Schedule {
                 (detail, chance.millis(0, 1000))
             }
             Kind::RestartAll => (Detail::None, chance.millis(0, 1000)),
+            Kind::LoseState => {
+                let choice = chance.next();
+                (Detail::Lose { choice }, chance.millis(0, 3000))
+            }
         };
         Strike {
             kind,

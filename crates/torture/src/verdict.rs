@@ -36,13 +36,13 @@ pub struct NodeBytes {
 const LAST_READER: u32 = 0;
 
 /// Every node knows the same to be chosen, and holds it, in every log.
-pub fn wait_whole(rack: &Rack, ledgers: &[Arc<Ledger>]) -> Result<()> {
+pub fn wait_whole(rack: &Rack, logs: &[String]) -> Result<()> {
     let deadline = Instant::now() + WHOLE_MAX;
     rack.cluster.wait_ready(WHOLE_MAX)?;
-    for ledger in ledgers {
+    for log in logs {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = left.max(Duration::from_secs(1));
-        rack.cluster.wait_level(&ledger.log, left, |_| {})?;
+        rack.cluster.wait_level(log, left, |_| {})?;
     }
     Ok(())
 }

@@ -59,6 +59,7 @@ codes! {
     NotHere = "not-here",
     NoMachine = "no-machine",
     NotEmpty = "not-empty",
+    FilledBefore = "filled-before",
     Exists = "exists",
     ShuttingDown = "shutting-down",
     NotInForce = "not-in-force",

@@ -23,7 +23,8 @@ trimmed, how they ended, and every byte, with checksums. Appends go on meanwhile
 when it is whole and on the disk; what is interrupted leaves nothing that passes for a backup.
 
 Of a log of kind state the rows of its machine are saved, all as of one position, from a node that has
-them; each part has all of them. Its sessions end there.
+them; each part has all of them. Its sessions end there. So it is with a group of keys; `logberg kv backup`
+saves all groups.
 
 In a directory each backup adds a part with what came since the one before; the parts before are checked
 first, and nothing is put upon damaged ones. To begin anew, name another directory.
@@ -252,13 +253,12 @@ pub fn of_wrong(wrong: Wrong) -> anyhow::Error {
     Failure::new(kind, wrong.to_string()).into()
 }
 
-fn of_taking(error: TakeError) -> anyhow::Error {
+pub fn of_taking(error: TakeError) -> anyhow::Error {
     match error {
         TakeError::Wrong(wrong) => of_wrong(wrong),
         TakeError::Exists(_)
         | TakeError::OtherLog { .. }
         | TakeError::Directory
-        | TakeError::Keys(_)
         | TakeError::Machine(_) => Failure::new(Kind::Refused, error.to_string()).into(),
         // The exit codes of these errors are known.
         TakeError::Admin(error) => anyhow::Error::new(error),

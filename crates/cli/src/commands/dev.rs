@@ -22,6 +22,7 @@ use crate::global::Global;
 
 const NODES: u32 = 3;
 const PORT: u16 = 7117;
+const KV_PORT: u16 = 7379;
 const READY_MAX: Duration = Duration::from_secs(30);
 const STOP_MAX: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
@@ -37,7 +38,6 @@ data. A node that dies is started again. Logs go to node-N.log in the directory.
 
 Example:
   logberg dev
-  logberg dev --kv
   logberg dev --nodes 5 --dir /var/tmp/five --port 9001")]
 pub struct Arguments {
     /// How many; 3 in a new directory, as many as there are in another
@@ -49,7 +49,7 @@ pub struct Arguments {
     /// The first node's port, the next one's is one higher; 7117 in a new directory
     #[arg(long, value_name = "BASE", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
-    /// Serve keys, too: the first node at this port, the next one at one higher
+    /// Where the first node serves keys, the next one at one higher; 7379 in a new directory, unless --port is given
     #[arg(
         long,
         value_name = "BASE",
@@ -58,6 +58,9 @@ pub struct Arguments {
         value_parser = clap::value_parser!(u16).range(1..)
     )]
     kv: Option<u16>,
+    /// Serve no keys
+    #[arg(long, conflicts_with = "kv")]
+    no_kv: bool,
     /// Show the nodes' logs on standard error
     #[arg(long)]
     verbose: bool,
@@ -133,7 +136,11 @@ impl Arguments {
                 return Ok(Layout {
                     nodes: self.nodes.unwrap_or(NODES),
                     port: self.port.unwrap_or(PORT),
-                    kv: self.kv,
+                    kv: match self.port {
+                        _ if self.no_kv => None,
+                        None => self.kv.or(Some(KV_PORT)),
+                        Some(_) => self.kv,
+                    },
                 });
             }
             Err(error) => {
@@ -143,7 +150,10 @@ impl Arguments {
         let mut layout: Layout = serde_json::from_str(&text)
             .map_err(|error| Failure::new(Kind::Failure, format!("{}: {error}", path.display())))?;
         // Clients find the doors by the nodes' own words.
-        layout.kv = self.kv.or(layout.kv);
+        layout.kv = match self.no_kv {
+            true => None,
+            false => self.kv.or(layout.kv),
+        };
         if self.nodes.is_some_and(|nodes| nodes != layout.nodes) {
             let nodes = layout.nodes;
             let sentence = format!(

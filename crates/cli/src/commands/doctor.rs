@@ -1,18 +1,21 @@
 //! `logberg doctor`: what of a machine a node would suffer from, before it does.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
+use super::kv::findings::findings;
+use super::kv::view::View;
 use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
 use testbed::watch::Watch;
 
 mod disk;
-mod finding;
+pub mod finding;
 mod past;
 mod system;
 
@@ -25,6 +28,8 @@ Looks at the limits of this process, at what the kernel is set to, and at the fi
 it writes a file of some megabytes for two seconds and removes it; a node may be running there. Each
 line is `ok`, `better` (it works, and would with less delay or risk if changed) or `must`, with the
 command that changes it. Limits are those of the shell that asks: a service has those of its unit.
+Where a node answers (--server) that serves keys, its cluster's groups are looked at, too, and each place where
+Redis clients are told to go is tried from here.
 Ends with 1 if something must be changed, and with 0 otherwise.
 
 Example:
@@ -53,6 +58,7 @@ impl Arguments {
         watch.step(1);
         checks.extend(disk::checks(&directory, &watch));
         checks.extend(past::checks(&self.directory));
+        checks.extend(keys(global));
         drop(watch);
         let needed = checks.iter().filter(|c| c.verdict == Verdict::Must).count();
         match global.json {
@@ -65,17 +71,22 @@ impl Arguments {
         }
         match needed {
             0 => Ok(()),
-            1 => Err(Failure::new(
-                Kind::Failure,
-                "1 thing must be changed before a node runs here",
-            )
-            .into()),
+            1 => Err(Failure::new(Kind::Failure, "1 thing must be changed").into()),
             more => {
-                let sentence = format!("{more} things must be changed before a node runs here");
+                let sentence = format!("{more} things must be changed");
                 Err(Failure::new(Kind::Failure, sentence).into())
             }
         }
     }
+}
+
+/// A cluster that answers within so long is looked at.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(1);
+
+/// The groups of keys of the cluster that answers, if one does.
+fn keys(global: &Global) -> Vec<Finding> {
+    let client = global.client_within(ANSWERS_WITHIN);
+    View::of(&client).map_or_else(|_| Vec::new(), |view| findings(&view))
 }
 
 /// The directory, or the nearest above it: a node makes what is missing.

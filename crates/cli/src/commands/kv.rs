@@ -1,20 +1,27 @@
 //! `logberg kv`: the groups that serve keys.
 
-use std::collections::BTreeMap;
+pub mod findings;
+mod probe;
+mod saving;
+pub mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use client::leader::Leader;
 use client::{AdminError, Client, NewLog};
-use door::{name_of, range_of};
-use serde::Serialize;
+use door::range_of;
+use formats::slots::name_of;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
 use wire::LogKind;
 
 use crate::global::Global;
+use findings::findings;
+use view::{Group, View, groups_of};
 
 /// Groups of keys: make them, and see who serves which slots
 #[derive(Debug, Args)]
@@ -39,24 +46,45 @@ Example: one group for each node that votes
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
         groups: Option<u16>,
     },
-    /// Show which slots each group serves, and who leads it
+    /// Show which slots each group serves, who leads it, and which nodes answer clients
     #[command(
         alias = "map",
         after_help = "\
+All nodes that are alive are asked, and each place where clients are answered is tried from here. What is wrong
+stands below, with what helps; `logberg doctor` tells it, too.
+
 Example:
-  logberg kv status"
+  logberg kv status
+  logberg kv status --json | jq '.groups[] | {group, leader, whole}'"
     )]
     Status,
-}
+    /// Save the keys of all groups
+    #[command(after_help = "\
+Each group has a directory of its own below DIR, in which each run adds a part with all of its keys, as of one
+moment; groups are saved one after the other, so each is of a moment of its own. Clients are served meanwhile.
+Deadlines are saved as the times that they are.
 
-/// One group.
-#[derive(Debug, Serialize)]
-struct Shown {
-    group: String,
-    first_slot: u16,
-    last_slot: u16,
-    leader: Option<u64>,
-    nodes: Vec<u64>,
+Example:
+  mkdir /backup/keys && logberg kv backup --to /backup/keys        # and again every night
+  logberg kv restore /backup/keys")]
+    Backup {
+        /// A directory that is there
+        #[arg(long, value_name = "DIR")]
+        to: PathBuf,
+    },
+    /// Bring the keys of all groups back, into groups that are empty
+    #[command(after_help = "\
+Everything is checked before anything is written. Groups are made if they are not there; a cluster has as many groups
+as the one that was saved, and no key may ever have been written there. A group answers `CLUSTERDOWN` from its
+first page to its last. What stops in the middle goes on when it is run again with the same backup.
+
+Example:
+  logberg kv restore /backup/keys --server other:7117")]
+    Restore {
+        /// A directory that `logberg kv backup` filled
+        #[arg(value_name = "DIR")]
+        from: PathBuf,
+    },
 }
 
 /// New groups are waited for so long.
@@ -68,55 +96,47 @@ impl Arguments {
         let client = global.client();
         match self.command {
             Command::Init { groups } => init(global, &client, groups),
-            Command::Status => show_all(global, &shown(&client.leaders()?)),
+            Command::Backup { to } => saving::back_up(global, &client, &to),
+            Command::Restore { from } => saving::restore(global, &client, &from),
+            Command::Status => show_view(global, &View::of(&client)?),
         }
     }
 }
 
-/// The groups that are there, in the order of their slots.
-fn shown(leaders: &[Leader]) -> Vec<Shown> {
-    let groups = leaders.iter().filter_map(|log| {
-        let (first_slot, last_slot) = range_of(&log.log)?;
-        let mut nodes: Vec<u64> = log.candidates.iter().map(|one| one.node).collect();
-        nodes.sort_unstable();
-        Some(Shown {
-            group: log.log.clone(),
-            first_slot,
-            last_slot,
-            leader: log.leader,
-            nodes,
-        })
-    });
-    let mut groups: Vec<Shown> = groups.collect();
-    groups.sort_by_key(|group| (group.first_slot, group.last_slot));
-    groups
-}
-
-fn show_all(global: &Global, groups: &[Shown]) -> Result<()> {
+fn show_view(global: &Global, view: &View) -> Result<()> {
+    let found = findings(view);
     if global.json {
-        return show::print_json(&groups);
+        return show::print_json(&serde_json::json!({
+            "groups": view.groups,
+            "nodes": view.nodes,
+            "findings": found,
+        }));
     }
-    if groups.is_empty() {
-        return show::print("no group serves keys: make them with `logberg kv init`");
-    }
-    let mut table = show::table(&["GROUP", "SLOTS", "LEADER", "CAN LEAD"]);
-    for group in groups {
-        let nodes: Vec<String> = group.nodes.iter().map(u64::to_string).collect();
-        table.add_row([
-            group.group.clone(),
-            format!("{}-{}", group.first_slot, group.last_slot),
-            group
-                .leader
-                .map_or_else(|| "nobody".to_owned(), |leader| leader.to_string()),
-            nodes.join(" "),
-        ]);
-    }
-    show::print(show::lines(&table))
+    let mut parts = vec![match view.groups.is_empty() {
+        true => "no group serves keys: make them with `logberg kv init`".to_owned(),
+        false => view::table_of(&view.groups),
+    }];
+    parts.push(view.nodes_table());
+    let wrong = found.iter().filter_map(|finding| {
+        let change = finding.change.as_ref()?;
+        Some(format!("{}\n  help: {change}", finding.found))
+    });
+    parts.extend(wrong);
+    show::print(parts.join("\n\n"))
 }
 
 fn init(global: &Global, client: &Client, groups: Option<u16>) -> Result<()> {
     let there: Vec<String> = client.logs()?.into_iter().map(|log| log.name).collect();
     let known = there.iter().filter(|name| range_of(name).is_some());
+    for name in known.clone() {
+        let kind = client.log(name)?.kind;
+        if kind != LogKind::Kv.to_string() {
+            let sentence = format!(
+                "the log {name} has the name of a group of keys and is of kind {kind}, so nobody would serve its slots: delete it (logberg log delete {name}), and give the command again"
+            );
+            return Err(Failure::new(Kind::Refused, sentence).into());
+        }
+    }
     let known: Vec<&String> = known.collect();
     let groups = match groups {
         Some(groups) => groups,
@@ -144,36 +164,49 @@ fn init(global: &Global, client: &Client, groups: Option<u16>) -> Result<()> {
         }
     }
     let all = spread(client, &wanted)?;
-    show_all(global, &all)
+    match global.json {
+        true => show::print_json(&all),
+        false => show::print(view::table_of(&all)),
+    }
 }
 
 /// The nodes that vote in the directory.
 fn voters(client: &Client) -> Result<u16> {
-    let leaders = client.leaders()?;
-    let directory = leaders.iter().find(|log| log.id == 0);
-    let voters = directory.map_or(1, |directory| directory.candidates.len().max(1));
-    Ok(u16::try_from(voters)?)
+    let members = client.members()?;
+    let directory = members.logs.iter().find(|log| log.id == 0);
+    let of_directory = directory.into_iter().flat_map(|log| &log.members);
+    // Also one that is silent for now: groups are made for years.
+    let voters = of_directory.filter(|member| member.weight.max(member.wanted) > 0);
+    Ok(u16::try_from(voters.count().max(1))?)
 }
 
 /// Waits until all groups are led, and has each led by another node, as far as there are so many.
-fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Shown>> {
+fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Group>> {
     let deadline = Instant::now() + READY;
+    let mut doors = BTreeSet::new();
     let all = loop {
-        let all = shown(&client.leaders()?);
+        let statuses = client.statuses()?;
+        let nodes = statuses.iter().flat_map(|status| &status.nodes);
+        let serving = nodes.filter(|node| node.kv.is_some());
+        doors.extend(serving.map(|node| node.id));
+        let all = groups_of(&statuses);
         let led = all.iter().filter(|group| group.leader.is_some()).count();
         if led >= wanted.len() || Instant::now() > deadline {
             break all;
         }
         thread::sleep(POLL);
     };
+    // A leader that answers no client serves nobody.
+    let serves = |node: &&u64| doors.is_empty() || doors.contains(node);
     let mut load: BTreeMap<u64, usize> = BTreeMap::new();
-    for node in all.iter().flat_map(|group| &group.nodes) {
+    for node in all.iter().flat_map(|group| &group.nodes).filter(serves) {
         load.entry(*node).or_insert(0);
     }
     for group in &all {
         let to = group
             .nodes
             .iter()
+            .filter(serves)
             .min_by_key(|node| (load.get(node), **node));
         let Some(to) = to.copied() else { continue };
         *load.entry(to).or_insert(0) += 1;
@@ -182,5 +215,5 @@ fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Shown>> {
             let _ = client.move_leader(&group.group, Some(to));
         }
     }
-    Ok(shown(&client.leaders()?))
+    Ok(groups_of(&client.statuses()?))
 }

@@ -73,10 +73,12 @@ impl Arguments {
         }
         let mut progress = |bytes| bar.inc(bytes);
         let rescue = Rescue::survey(&mut disk, &old, &mut progress).map_err(failure)?;
+        let states = states::survey(&rescue, &old, &mut progress)?;
         let mut report = serde_json::to_value(&rescue)?;
         report["done"] = false.into();
+        report["states"] = serde_json::to_value(&states)?;
         if !global.json {
-            bar.suspend(|| show::print(render(&rescue)))?;
+            bar.suspend(|| show::print(render(&rescue, &states)))?;
         }
         let Some(into) = self.into.filter(|_| self.accept_data_loss) else {
             let advice = "Nothing was done. To go on with this and lose the rest, name a new \
@@ -90,12 +92,12 @@ impl Arguments {
         let into = absolute(&into)?;
         let was = rescue.lost_cluster();
         let machines = old.join(shelf::STATES);
-        let states = shelf::bytes_below(&machines);
-        let states = states.with_context(|| format!("cannot read {}", machines.display()))?;
+        let bytes = shelf::bytes_below(&machines);
+        let bytes = bytes.with_context(|| format!("cannot read {}", machines.display()))?;
         let mut copied = rescue
-            .copy(&mut disk, &into, states, &mut progress)
+            .copy(&mut disk, &into, bytes, &mut progress)
             .map_err(failure)?;
-        let states = states::carry(&mut copied, was, (&old, &into), &mut progress)?;
+        let states = states::carry(states, &mut copied, was, (&old, &into), &mut progress)?;
         let config = KernelConfig {
             signals: false,
             ..KernelConfig::default()
@@ -115,7 +117,7 @@ impl Arguments {
         report["states"] = serde_json::to_value(&states)?;
         if !global.json {
             for state in &states {
-                show::print(format_args!("\n{}", states::remark(state)))?;
+                show::print(format_args!("\n{}", states::remark(state, true)))?;
             }
         }
         match global.json {
@@ -163,7 +165,7 @@ fn failure(error: RescueError) -> anyhow::Error {
     Failure::new(kind, error.to_string()).into()
 }
 
-fn render(rescue: &Rescue) -> String {
+fn render(rescue: &Rescue, states: &[states::CarriedState]) -> String {
     let mut parts = vec![format!(
         "node {} of cluster {}: {} can be carried over",
         rescue.node,
@@ -183,6 +185,7 @@ fn render(rescue: &Rescue) -> String {
     }
     parts.push(show::lines(&table));
     parts.extend(rescue.logs.iter().flat_map(remarks));
+    parts.extend(states.iter().map(|state| states::remark(state, false)));
     for name in &rescue.absent {
         parts.push(format!(
             "{name}: this node holds nothing of it; the log is lost"

@@ -26,7 +26,8 @@ it with `logberg log delete`, and begin again.
 
 A backup of a machine's rows fills the machine of the log of that name, which nodes must have (docs/embedding.md) and
 which must be new; its log is made if it is not there. The machine serves nobody before it is filled. A
-restore that stopped in the middle goes on when it is run again with the same backup.
+restore that stopped in the middle goes on when it is run again with the same backup. A backup of a group of
+keys fills the group of that name, which must be empty; `logberg kv restore` brings all groups back.
 
 Example:
   logberg restore main.lbb --log main-again
@@ -108,17 +109,21 @@ impl Arguments {
     }
 }
 
-fn failed(error: RestoreError, log: &str) -> Error {
+pub fn failed(error: RestoreError, log: &str) -> Error {
     match error {
         RestoreError::Wrong(wrong) => of_wrong(wrong),
-        RestoreError::Admin(error @ client::AdminError::Exists { .. }) => {
+        RestoreError::NotMade(error @ client::AdminError::Exists { .. }) => {
             let sentence =
                 format!("{error}: restore to another name with --log, or delete that one first");
             Failure::new(Kind::Refused, sentence).into()
         }
+        RestoreError::NotMade(error) => Error::new(error),
         RestoreError::NotEmpty(_)
+        | RestoreError::FilledBefore(_)
         | RestoreError::Refused(_)
         | RestoreError::NoMachine(_)
+        | RestoreError::OtherSlots { .. }
+        | RestoreError::OtherGroups { .. }
         | RestoreError::OtherKind { .. } => Failure::new(Kind::Refused, error.to_string()).into(),
         RestoreError::NotFilled(_) => Failure::new(Kind::Unreachable, error.to_string()).into(),
         RestoreError::Link(error) => Error::new(error).context(begun(log)),

@@ -131,7 +131,12 @@ fn health(health: &Health) -> String {
 }
 
 fn nodes(nodes: &[NodeStatus]) -> String {
-    let mut table = show::table(&["NODE", "ADDRESS", "STATE", "HEARD", "FREE", "SPEAKS"]);
+    let mut headings = vec!["NODE", "ADDRESS", "STATE", "HEARD", "FREE", "SPEAKS"];
+    let serves_keys = nodes.iter().any(|node| node.kv.is_some());
+    if serves_keys {
+        headings.push("REDIS CLIENTS AT");
+    }
+    let mut table = show::table(&headings);
     for node in nodes {
         let state = match (node.is_self, node.alive) {
             (true, _) => "answers",
@@ -144,14 +149,18 @@ fn nodes(nodes: &[NodeStatus]) -> String {
             (true, _) => String::new(),
         };
         let free = node.free_bytes.map(quantity::shown).unwrap_or_default();
-        table.add_row([
+        let mut row = vec![
             node.id.into(),
             node.address.as_str().into(),
             state.into(),
             show::number(heard),
             show::number(free),
             node.speaks.as_deref().unwrap_or_default().into(),
-        ]);
+        ];
+        if serves_keys {
+            row.push(node.kv.as_deref().unwrap_or_default().into());
+        }
+        table.add_row(row);
     }
     show::lines(&table)
 }

@@ -5,19 +5,24 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use formats::slots::group_of;
+use formats::{ClusterId, LogId};
 use indicatif::{ProgressBar, ProgressStyle};
 use linux::LinuxDisk;
 use serde::Serialize;
+use shelf::ShelfError;
 use store::{LogReport, Manifest, ManifestError, VerifyError, VerifyReport, ranges, verify};
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
 
 use crate::global::Global;
+use crate::states::{Found, FoundState, Place};
 
 /// Check a node's directory while the node is down
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Reads every record and checks it against its checksum and its neighbours; changes nothing. What it says of a
+Reads every record and checks it against its checksum and its neighbours, and every row of the states of
+machines; changes nothing. What it says of a
 start is what the start will do: both ask the same function. Ends with 6 if acknowledged data cannot be
 read here and the node starts and fetches it from its peers, and with 9 if the node does not start. A write
 at the end that is not whole is said. What the peers remember of this disk is not asked: a directory that is
@@ -41,31 +46,36 @@ struct Verdict<'a> {
     starts: bool,
     #[serde(flatten)]
     report: &'a VerifyReport,
+    states: &'a [FoundState],
 }
 
 impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
         let mut disk = LinuxDisk::new();
-        self.take(&mut disk)?;
+        let cluster = self.take(&mut disk)?;
         let bar = bar(global);
         let report = verify(&mut disk, &self.directory, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
         });
         bar.finish_and_clear();
-        let report = report.map_err(|error| match error {
+        let mut report = report.map_err(|error| match error {
             VerifyError::Manifest(error) => of_manifest(error),
             other => anyhow::Error::new(other),
         })?;
+        let (states, aside) = self.look_at_states(cluster, &mut report, global)?;
+        let wanting = states.iter().filter(|state| state.is_wanting()).count();
+        let is_sound = report.is_sound() && wanting == 0;
         match global.json {
             true => show::print_json(&Verdict {
-                sound: report.is_sound(),
+                sound: is_sound,
                 starts: report.starts(),
                 report: &report,
+                states: &states,
             })?,
-            false => show::print(render(&report))?,
+            false => show::print(render(&report, &states, &aside))?,
         }
-        if report.is_sound() {
+        if is_sound {
             return Ok(());
         }
         let shown = self.directory.display();
@@ -75,15 +85,48 @@ impl Arguments {
             let sentence = format!("no node starts from {shown}: {file}: {}", problem.what);
             return Err(Failure::new(Kind::Lost, sentence).into());
         }
-        let sentence = format!(
-            "{shown} is damaged in {} place(s): let the node run, it fetches from its peers what they hold of it; but look for lost files first: peers that know of more than is here refuse the directory for good",
-            report.problems.len()
-        );
+        let damaged = report.problems.len();
+        let sentence = match damaged {
+            0 => format!(
+                "the records of {shown} are sound, and {wanting} state(s) of machines are not as they should be: see above what becomes of each"
+            ),
+            _ => format!(
+                "{shown} is damaged in {damaged} place(s): let the node run, it fetches from its peers what they hold of it; but look for lost files first: peers that know of more than is here refuse the directory for good"
+            ),
+        };
         Err(Failure::new(Kind::Corrupt, sentence).into())
     }
 
-    /// Makes sure that the directory is a node's and that no node has it.
-    fn take(&self, disk: &mut LinuxDisk) -> Result<()> {
+    /// The states of machines, and those that were put aside. What else stands beside them is unknown.
+    fn look_at_states(
+        &self,
+        cluster: ClusterId,
+        report: &mut VerifyReport,
+        global: &Global,
+    ) -> Result<(Vec<FoundState>, Vec<PathBuf>)> {
+        let all = self.directory.join(shelf::STATES);
+        let cannot = || format!("cannot read {}", all.display());
+        let found = Found::below(&self.directory).with_context(cannot)?;
+        report.unknown.retain(|path| *path != all);
+        report.unknown.extend(found.unknown);
+        let bar = bar(global);
+        bar.set_length(shelf::bytes_below(&all).with_context(cannot)?);
+        let states = found.states.iter().map(|(log, directory)| {
+            let log = (LogId(*log), directory.as_path());
+            let mut state = FoundState::read(log, cluster, &mut |bytes| bar.inc(bytes))?;
+            let mut logs = report.logs.iter();
+            if let Some(of) = logs.find(|of| of.log == state.log) {
+                state.compare(of.output);
+            }
+            Ok(state)
+        });
+        let states: Result<Vec<FoundState>, ShelfError> = states.collect();
+        bar.finish_and_clear();
+        Ok((states.with_context(cannot)?, found.aside))
+    }
+
+    /// Makes sure that the directory is a node's and that no node has it. Returns the cluster.
+    fn take(&self, disk: &mut LinuxDisk) -> Result<ClusterId> {
         let directory = &self.directory;
         let shown = directory.display();
         let about = std::fs::metadata(directory);
@@ -93,17 +136,15 @@ impl Arguments {
         {
             return Err(Failure::new(Kind::NotFound, format!("{shown} is no directory")).into());
         }
-        if Manifest::load(disk, directory)
-            .map_err(of_manifest)?
-            .is_none()
-        {
+        let Some(manifest) = Manifest::load(disk, directory).map_err(of_manifest)? else {
             let mut sentence = format!("{shown} is not a node's directory: it has no manifest");
             if let Some(node) = a_node_below(directory) {
                 sentence += &format!("; did you mean {}?", node.display());
             }
             return Err(Failure::new(Kind::NotFound, sentence).into());
-        }
-        Manifest::lock(disk, directory).map_err(of_manifest)
+        };
+        Manifest::lock(disk, directory).map_err(of_manifest)?;
+        Ok(manifest.identity.cluster)
     }
 }
 
@@ -183,7 +224,32 @@ fn doubts(log: &LogReport) -> Vec<String> {
     doubts
 }
 
-fn render(report: &VerifyReport) -> String {
+/// The sentence about a state that does not fit its log.
+fn misplaced(report: &VerifyReport, state: &FoundState) -> Option<String> {
+    let name = name_of(report, state.log);
+    let mut logs = report.logs.iter();
+    let (begins, ends) = logs.find(|log| log.log == state.log)?.output;
+    let at = state.stands_at?;
+    match state.place? {
+        Place::Within => None,
+        Place::Behind => Some(format!(
+            "{name}: its state stands at byte {at}, and the log was trimmed up to {begins} here: the node copies the state from another one that has it"
+        )),
+        Place::Ahead => Some(format!(
+            "{name}: its state stands at byte {at}, ahead of the log, which ends at {ends} here: if no other node has the log up to there, one of the two is of another time, and the node stands still and says so (docs/first-aid.md)"
+        )),
+    }
+}
+
+fn name_of(report: &VerifyReport, log: u32) -> String {
+    let mut logs = report.logs.iter();
+    let name = logs
+        .find(|one| one.log == log)
+        .and_then(|log| log.name.clone());
+    name.unwrap_or_else(|| format!("log {log} (unlisted)"))
+}
+
+fn render(report: &VerifyReport, states: &[FoundState], aside: &[PathBuf]) -> String {
     let mut parts = vec![format!(
         "node {} of cluster {}, started {} time(s)",
         report.node, report.cluster, report.incarnation
@@ -220,6 +286,21 @@ fn render(report: &VerifyReport) -> String {
     if table.row_iter().next().is_some() {
         parts.push(show::lines(&table));
     }
+    let mut table = show::table(&["STATE OF LOG", "ON DISK", "STANDS AT BYTE"]);
+    for state in states {
+        let name = name_of(report, state.log);
+        table.add_row([
+            name.as_str().into(),
+            show::number(quantity::shown(state.file_bytes)),
+            match state.stands_at {
+                Some(position) => show::number(position),
+                None => "nowhere".into(),
+            },
+        ]);
+    }
+    if !states.is_empty() {
+        parts.push(show::lines(&table));
+    }
     parts.extend(report.logs.iter().filter_map(end_of));
     parts.extend(report.logs.iter().flat_map(doubts));
     for path in &report.unknown {
@@ -244,7 +325,35 @@ fn render(report: &VerifyReport) -> String {
             problem.what
         ));
     }
-    if report.is_sound() {
+    for state in states {
+        let name = name_of(report, state.log);
+        let remedy = state.remedy.unwrap_or_default();
+        parts.extend(state.unfit.as_ref().map(|why| match state.damaged {
+            true => format!("DAMAGED state of {name}: {why}; {remedy}"),
+            false => {
+                format!("{name}: its state stands nowhere yet: {why}; the node goes on with it")
+            }
+        }));
+    }
+    parts.extend(states.iter().filter_map(|state| misplaced(report, state)));
+    let has_state = |log: u32| states.iter().any(|state| state.log == log);
+    let of_keys = report.logs.iter().filter_map(|log| {
+        let name = log.name.as_deref().filter(|name| group_of(name).is_some())?;
+        let (begins, _) = log.output;
+        (begins > 0 && !has_state(log.log)).then(|| {
+            format!(
+                "{name}: its log was trimmed up to byte {begins}, and no state of it is here: unless this node is auxiliary there, it copies the state from another one that has it"
+            )
+        })
+    });
+    parts.extend(of_keys);
+    parts.extend(aside.iter().map(|path| {
+        format!(
+            "{}: a damaged state that the node put aside and made anew; no node needs it",
+            path.display()
+        )
+    }));
+    if report.is_sound() && !states.iter().any(FoundState::is_wanting) {
         let repaired: u64 = report.logs.iter().map(|log| log.repaired).sum();
         parts.push(match repaired {
             0 => "Every record is sound.".to_owned(),

@@ -273,6 +273,16 @@ fn a_damaged_backup_is_never_restored() {
             part,
         );
     }
+    // A log that is refused was not made, and nobody is sent to delete it.
+    for more in [
+        &["--log", "../no"][..],
+        &["--log", "other", "--members", "1,99"],
+    ] {
+        let output = cluster.run(&[&["restore", text(&file)], more].concat());
+        assert!(!output.status.success());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.contains("may hold a part"), "{said}");
+    }
     let mut newer = sound.clone();
     newer[8] = 9;
     with(&newer);

@@ -19,7 +19,12 @@ fn admin_of(listen: &str) -> String {
 
 /// Three nodes with an admin port each, and disks that fail when told to.
 fn observed() -> Cluster {
+    observed_with(|_| {})
+}
+
+fn observed_with(change: impl Fn(&mut harness::Node)) -> Cluster {
     let cluster = Cluster::start_with(3, 3, |node| {
+        change(node);
         node.arguments
             .extend(["--admin".to_owned(), admin_of(&node.listen)]);
         node.faults = Some(node.data.with_extension("faults"));
@@ -135,11 +140,32 @@ fn every_warning_has_a_section_and_every_section_a_warning() {
 
 #[test]
 fn metrics_are_those_that_the_page_lists_and_every_line_can_be_read() {
-    let cluster = observed();
+    let door_of = |listen: &str| listen.replace(":700", ":850");
+    let cluster = observed_with(|node| {
+        let door = door_of(&node.listen);
+        node.arguments.extend(["--kv".to_owned(), door]);
+    });
     cluster.append("main", &[], Content::new(1, 3_000_000));
     let leader = cluster.leader("main");
     let address = admin_of(&cluster.nodes[leader].listen);
     let sampled = |text: &str, line: &str| text.lines().any(|found| found.starts_with(line));
+    cluster.run_well(&["kv", "init", "--groups", "1"]);
+    let to = (leader + 1).to_string();
+    if cluster.leader("kv-1-of-1") != leader {
+        cluster.run_well(&["leader", "move", "kv-1-of-1", "--to", &to]);
+    }
+    let mut client = TcpStream::connect(door_of(&cluster.nodes[leader].listen)).expect("a door");
+    client.set_read_timeout(Some(LONG)).expect("a socket");
+    client
+        .write_all(b"HSET a b c\r\nHGET a b\r\nLPUSH a 1\r\nNOTHING\r\n")
+        .expect("it listens");
+    let mut said = Vec::new();
+    let mut buffer = [0; 1_000];
+    while !String::from_utf8_lossy(&said).contains("unknown command") {
+        let count = client.read(&mut buffer).expect("it answers");
+        assert!(count > 0, "{}", String::from_utf8_lossy(&said));
+        said.extend_from_slice(&buffer[..count]);
+    }
     let text = wait_for(
         || {
             let (_, text) = get(&address, "/metrics").filter(|(status, _)| *status == 200)?;
@@ -174,6 +200,19 @@ fn metrics_are_those_that_the_page_lists_and_every_line_can_be_read() {
         sampled(&text, "logberg_log_output_bytes{log=\"main\"} 3000000"),
         "{text}"
     );
+    for line in [
+        "logberg_kv_clients 1",
+        "logberg_kv_groups_led 1",
+        "logberg_kv_connections_total 1",
+        "logberg_kv_requests_refused_total 1",
+        "logberg_kv_commands_total{family=\"hash\",outcome=\"answered\"} 2",
+        "logberg_kv_commands_total{family=\"list\",outcome=\"error\"} 1",
+        "logberg_kv_command_duration_seconds_count{family=\"hash\"} 2",
+        "logberg_kv_command_duration_seconds_count{family=\"set\"} 0",
+        "logberg_kv_received_bytes_total 42",
+    ] {
+        assert!(sampled(&text, line), "{line}: {text}");
+    }
     assert!(
         !sampled(&text, "logberg_disk_write_duration_seconds_count 0"),
         "{text}"

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ use resp::{Decoder, Value};
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::port;
 
-const NODES: u32 = 3;
+pub const NODES: u32 = 3;
 
-struct Keys {
-    cluster: LocalCluster,
-    doors: Vec<String>,
+pub struct Keys {
+    pub cluster: LocalCluster,
+    pub doors: Vec<String>,
 }
 
-fn start(directory: &Path) -> Keys {
+pub fn start(directory: &Path) -> Keys {
     let kv_ports = port::free(NODES).expect("there are ports");
     let cluster = LocalCluster::start(LocalOptions {
         program: Some(env!("CARGO_BIN_EXE_logberg").into()),
@@ -38,19 +38,23 @@ fn start(directory: &Path) -> Keys {
 }
 
 impl Keys {
-    fn logberg(&self, arguments: &[&str]) -> serde_json::Value {
+    pub fn run(&self, arguments: &[&str]) -> Output {
         let servers = self.cluster.addresses().join(",");
-        let output = Command::new(env!("CARGO_BIN_EXE_logberg"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_logberg"));
+        command
             .args(arguments)
-            .args(["--json", "--server", &servers])
-            .output()
-            .expect("it runs");
+            .args(["--json", "--server", &servers]);
+        command.output().expect("it runs")
+    }
+
+    pub fn logberg(&self, arguments: &[&str]) -> serde_json::Value {
+        let output = self.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{arguments:?}: {said}");
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
-    fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         Client {
             doors: self.doors.clone(),
             links: BTreeMap::new(),
@@ -60,13 +64,13 @@ impl Keys {
 }
 
 /// A connection.
-struct Link {
-    stream: TcpStream,
+pub struct Link {
+    pub stream: TcpStream,
     decoder: Decoder,
     received: Vec<u8>,
 }
 
-fn request(words: &[&str]) -> Vec<u8> {
+pub fn request(words: &[&str]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
         bytes.extend(format!("${}\r\n{word}\r\n", word.len()).into_bytes());
@@ -75,7 +79,7 @@ fn request(words: &[&str]) -> Vec<u8> {
 }
 
 impl Link {
-    fn to(door: &str) -> io::Result<Link> {
+    pub fn to(door: &str) -> io::Result<Link> {
         let stream = TcpStream::connect(door)?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
         stream.set_nodelay(true)?;
@@ -86,7 +90,7 @@ impl Link {
         })
     }
 
-    fn read(&mut self) -> io::Result<Value> {
+    pub fn read(&mut self) -> io::Result<Value> {
         loop {
             let next = self.decoder.next(&self.received);
             if let Some((value, length)) =
@@ -103,14 +107,14 @@ impl Link {
         }
     }
 
-    fn ask(&mut self, words: &[&str]) -> io::Result<Value> {
+    pub fn ask(&mut self, words: &[&str]) -> io::Result<Value> {
         self.stream.write_all(&request(words))?;
         self.read()
     }
 }
 
 /// A client that follows redirects, as those of Redis Cluster do. It does nothing twice.
-struct Client {
+pub struct Client {
     doors: Vec<String>,
     links: BTreeMap<String, Link>,
     /// The door that is asked first.
@@ -156,7 +160,7 @@ impl Client {
         panic!("{words:?} has no answer");
     }
 
-    fn told(&mut self, words: &[&str]) -> Value {
+    pub fn told(&mut self, words: &[&str]) -> Value {
         loop {
             if let Came::Value(value) = self.ask(words) {
                 return value;
@@ -164,8 +168,15 @@ impl Client {
         }
     }
 
+    /// The answers of all nodes.
+    pub fn each(&mut self, words: &[&str]) -> Vec<Value> {
+        let doors = self.doors.iter();
+        let told = doors.map(|door| Link::to(door).and_then(|mut link| link.ask(words)));
+        told.map(|value| value.expect("a reply")).collect()
+    }
+
     /// A connection to the leader of that key's group.
-    fn link_for(&mut self, key: &str) -> Link {
+    pub fn link_for(&mut self, key: &str) -> Link {
         let number = format!("{}", kv::slot_of(key.as_bytes()));
         let slots = self.told(&["CLUSTER", "SLOTS"]);
         let Value::Array(ranges) = slots else {
@@ -264,6 +275,18 @@ fn a_connections_commands_take_effect_in_their_order() {
     let directory = tempfile::tempdir().expect("a directory");
     let keys = start(directory.path());
     keys.logberg(&["kv", "init", "--groups", "2"]);
+    // Two groups that serve one slot would each have a part of its keys.
+    let servers = keys.cluster.addresses().join(",");
+    let by_hand = Command::new(env!("CARGO_BIN_EXE_logberg"))
+        .args(["log", "create", "kv-1-of-1", "--kind", "kv"])
+        .args(["--server", &servers])
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&by_hand.stderr);
+    assert!(
+        !by_hand.status.success() && said.contains("logberg kv init"),
+        "{said}"
+    );
     let mut client = keys.client();
     assert_eq!(client.told(&["SET", "{x}first", "1"]), Value::OK);
 
@@ -299,6 +322,45 @@ fn a_connections_commands_take_effect_in_their_order() {
             assert_eq!(queued, Value::Simple("QUEUED".into()));
         }
         assert_eq!(link.ask(&["EXEC"]).expect("a reply"), expected);
+    }
+
+    // What the door answers itself has its place in a transaction, and a flush is a change of what is watched.
+    for (flushes, expected) in [
+        (
+            false,
+            Value::Array(vec![
+                Value::Simple("PONG".into()),
+                Value::Integer(3),
+                text("said"),
+            ]),
+        ),
+        (true, Value::NullArray),
+    ] {
+        link.ask(&["SET", "{x}n", "2"]).expect("a reply");
+        assert_eq!(link.ask(&["WATCH", "{x}n"]).expect("a reply"), Value::OK);
+        if flushes {
+            assert_eq!(other.ask(&["FLUSHALL"]).expect("a reply"), Value::OK);
+        }
+        assert_eq!(link.ask(&["MULTI"]).expect("a reply"), Value::OK);
+        for words in [&["PING"][..], &["INCR", "{x}n"], &["ECHO", "said"]] {
+            let queued = link.ask(words).expect("a reply");
+            assert_eq!(queued, Value::Simple("QUEUED".into()));
+        }
+        assert_eq!(link.ask(&["EXEC"]).expect("a reply"), expected);
+    }
+    // Its answers have room in one frame, however many there are.
+    assert_eq!(link.ask(&["MULTI"]).expect("a reply"), Value::OK);
+    let pipeline = request(&["CONFIG", "GET", "*"]).repeat(10_000);
+    link.stream.write_all(&pipeline).expect("it is sent");
+    for _ in 0..10_000 {
+        link.read().expect("a reply");
+    }
+    let Value::Error(why) = link.ask(&["EXEC"]).expect("a reply") else {
+        panic!("it has an answer")
+    };
+    assert!(why.starts_with("EXECABORT"), "{why}");
+    for words in [&["SET", "{x}n", "1"][..], &["RPUSH", "{x}list", "1"]] {
+        link.ask(words).expect("a reply");
     }
 
     // Time passes for keys.

@@ -1,11 +1,12 @@
 //! The scrubber on real disks.
 
 use std::fs::File;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use formats::record::{RECORD_HEADER, RecordHeader};
-use harness::{Cluster, Content, err, out, wait_for};
+use harness::{Cluster, Content, LONG, err, out, wait_for};
 use ops::BLOCK;
 use serde_json::Value;
 
@@ -34,15 +35,11 @@ fn place_of(segment: &[u8], position: u64) -> usize {
 
 /// The outcome of a scrub of main.
 fn scrub(cluster: &Cluster) -> (Value, Option<i32>) {
-    let arguments = [
-        "scrub",
-        "--log",
-        "main",
-        "--wait",
-        "--json",
-        "--timeout",
-        "60",
-    ];
+    scrub_of(cluster, "main")
+}
+
+fn scrub_of(cluster: &Cluster, log: &str) -> (Value, Option<i32>) {
+    let arguments = ["scrub", "--log", log, "--wait", "--json", "--timeout", "60"];
     let output = cluster.run(&arguments);
     let report: Value = serde_json::from_str(&out(&output))
         .unwrap_or_else(|_| panic!("{}\n{}", err(&output), cluster.logs()));
@@ -226,4 +223,46 @@ fn rot_where_no_bytes_stand_costs_no_node_its_next_start() {
         let (code, said) = verified(node);
         assert_eq!(code, Some(0), "{said}");
     }
+}
+
+#[test]
+fn the_log_of_a_group_of_keys_is_scrubbed_and_repaired() {
+    let door_of = |listen: &str| listen.replace(":700", ":850");
+    let cluster = Cluster::start_with(3, 3, |node| {
+        let door = door_of(&node.listen);
+        node.arguments.extend(["--kv".to_owned(), door]);
+    });
+    cluster.run_well(&["kv", "init", "--groups", "1"]);
+    let leader = cluster.leader("kv-1-of-1");
+    let mut client =
+        std::net::TcpStream::connect(door_of(&cluster.nodes[leader].listen)).expect("a door");
+    client.set_read_timeout(Some(LONG)).expect("a socket");
+    let value = "v".repeat(1 << 20);
+    for number in 0..24 {
+        let set = format!("*3\r\n$3\r\nSET\r\n$5\r\nkey{number:02}\r\n$1048576\r\n{value}\r\n");
+        client.write_all(set.as_bytes()).expect("it listens");
+        let mut reply = [0; 5];
+        client.read_exact(&mut reply).expect("it answers");
+        assert_eq!(&reply, b"+OK\r\n");
+    }
+    let (last, code) = scrub_of(&cluster, "kv-1-of-1");
+    assert_eq!((&last["damaged"], code), (&0.into(), Some(0)), "{last}");
+    let compared = last["compared_bytes"].as_u64().expect("a count");
+    assert!(compared > 24 << 20, "{last}");
+    let status = cluster.nodes[leader].status().expect("it answers");
+    let logs = status["logs"].as_array().expect("logs").iter();
+    let mut ids = logs.filter(|log| log["name"] == "kv-1-of-1");
+    let id = ids
+        .next()
+        .and_then(|log| log["id"].as_u64())
+        .expect("it is there");
+    let index = cluster.follower("kv-1-of-1");
+    let segments = cluster.nodes[index].segments(u32::try_from(id).expect("a small one"));
+    assert!(segments.len() > 2, "{segments:?}");
+    flip(&segments[1]);
+    let (last, code) = scrub_of(&cluster, "kv-1-of-1");
+    assert_eq!(last["damaged"], 1, "{last}\n{}", cluster.logs());
+    assert_eq!((&last["repaired"], code), (&1.into(), Some(0)), "{last}");
+    let (last, _) = scrub_of(&cluster, "kv-1-of-1");
+    assert_eq!(last["damaged"], 0, "{last}");
 }

@@ -14,13 +14,15 @@
 //! the file gets its name.
 //!
 //! A part is of one of two kinds. Of a log's streams (version 1) the header says how long each is. Of a machine's rows (version 2) it says
-//! of which position they are; its pieces are pages of rows ([`wire::rows`]), of stream 0, and each part has all rows.
+//! of which position they are; its pieces are pages of rows ([`wire::rows`]), of stream 0, and each part has all rows. Of a group of keys
+//! (version 3) they are such rows, and belong to the slots that the log's name says.
 
 use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use wire::LogKind;
 use wire::rows;
 use wire::told::Saving;
 
@@ -31,8 +33,11 @@ const STREAMS: u32 = 1;
 /// Rows of a machine. ‡ Another version: a program that knows streams alone would make an empty log of them.
 const ROWS: u32 = 2;
 
+/// Rows of a group of keys. ‡ Another version: a program that knows machines alone would fill a machine of somebody's own with them.
+const KEYS: u32 = 3;
+
 /// The newest version that is read.
-pub const FORMAT_VERSION: u32 = ROWS;
+pub const FORMAT_VERSION: u32 = KEYS;
 
 /// The largest payload of one piece.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
@@ -68,13 +73,39 @@ pub struct Header {
     /// The rows of a machine are saved, as of this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Saving>,
+    /// The kind of the machine's log; `state` goes without saying. Of a group of keys the log's name says which slots its rows are of.
+    #[serde(default, skip_serializing_if = "is_state")]
+    pub kind: MachineKind,
+}
+
+/// The kind of a log that has a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MachineKind {
+    #[default]
+    State,
+    Kv,
+}
+
+impl MachineKind {
+    pub fn of_log(self) -> LogKind {
+        match self {
+            MachineKind::State => LogKind::State,
+            MachineKind::Kv => LogKind::Kv,
+        }
+    }
+}
+
+fn is_state(kind: &MachineKind) -> bool {
+    *kind == MachineKind::State
 }
 
 impl Header {
     fn version(&self) -> u32 {
-        match self.state {
-            None => STREAMS,
-            Some(_) => ROWS,
+        match (self.state, self.kind) {
+            (None, _) => STREAMS,
+            (Some(_), MachineKind::State) => ROWS,
+            (Some(_), MachineKind::Kv) => KEYS,
         }
     }
 
@@ -292,7 +323,7 @@ impl<R: Read> PartReader<R> {
             return Err(BackupError::NotABackup);
         }
         let version = u32_at(&prefix, 8);
-        if ![STREAMS, ROWS].contains(&version) {
+        if ![STREAMS, ROWS, KEYS].contains(&version) {
             return Err(BackupError::OtherVersion { found: version });
         }
         let length = u32_at(&prefix, 12);
@@ -311,7 +342,8 @@ impl<R: Read> PartReader<R> {
         let fits =
             |saved: &Saved| saved.info.trimmed <= saved.from && saved.from <= saved.info.length;
         let fits_kind = reader.header.version() == version
-            && (reader.header.state.is_none() || reader.header.streams.is_empty());
+            && (reader.header.state.is_none() || reader.header.streams.is_empty())
+            && (reader.header.state.is_some() || is_state(&reader.header.kind));
         if !fits_kind || !reader.header.streams.iter().all(fits) || reader.header.part == 0 {
             return Err(reader.damaged("its header contradicts itself"));
         }

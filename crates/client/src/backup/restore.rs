@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use wire::LogKind;
 use wire::told::Saving;
+use wire::{Code, LogKind};
 
 use super::format::{BackupError, Header, Identity};
 use super::link::LinkError;
@@ -60,6 +60,9 @@ pub enum RestoreError {
     Wrong(#[from] Wrong),
     #[error(transparent)]
     Admin(#[from] AdminError),
+    /// The log was refused, and nothing was made.
+    #[error(transparent)]
+    NotMade(AdminError),
     #[error(transparent)]
     Append(#[from] AppendError),
     #[error("the log holds other streams than were restored: {0}")]
@@ -67,6 +70,9 @@ pub enum RestoreError {
     /// The machine has written something.
     #[error("{0}")]
     NotEmpty(String),
+    /// The machine was filled from this backup, to its end. It is left as it is.
+    #[error("{0}")]
+    FilledBefore(String),
     /// Another restore of it is open, or a row does not fit.
     #[error("{0}")]
     Refused(String),
@@ -82,6 +88,16 @@ pub enum RestoreError {
         found: String,
         saved: LogKind,
     },
+    /// ‡ Keys belong to slots, and slots to a group: elsewhere nobody would look for them.
+    #[error(
+        "the backup is of the keys of {saved}, and {log} serves other slots: restore to the group of that name, and leave --log out"
+    )]
+    OtherSlots { saved: String, log: String },
+    /// The cluster's groups serve other slots.
+    #[error(
+        "this cluster has no group {saved}, and cannot have it beside its own ({why}): restore into a cluster with as many groups"
+    )]
+    OtherGroups { saved: String, why: String },
     /// The machine has a part of the rows, and serves nobody.
     #[error(
         "the machine is not filled to its end: {0}; run the same restore again, which goes on, or delete the log"
@@ -96,7 +112,7 @@ impl Client {
     /// backup that is not sound to its end. `progress` hears how much of all files was done, of twice their
     /// length.
     ///
-    /// Errors: [`AdminError::Exists`] if there is such a log. After any other the log may exist with a part of
+    /// Errors: [`RestoreError::NotMade`] if the log is refused, as when there is one. After any other the log may exist with a part of
     /// the streams; it is for the caller to delete it.
     pub fn restore(
         &self,
@@ -107,7 +123,8 @@ impl Client {
         let all = backup.file_bytes();
         let (header, identity) = backup.verify(|done| progress(done, 2 * all))?;
         if let Some(state) = header.state {
-            return self.restore_machine((backup, identity, state), options, |done| {
+            let backup = (backup, identity, state);
+            return self.restore_machine(&header, backup, options, |done| {
                 progress((all + done).min(2 * all), 2 * all);
             });
         }
@@ -115,7 +132,8 @@ impl Client {
             name: options.log.clone(),
             members: options.members.clone(),
             ..NewLog::default()
-        })?;
+        })
+        .map_err(not_made)?;
         let mut restoring = Restoring::new(self, &header, options);
         backup
             .read(|_, piece, done| {
@@ -133,15 +151,23 @@ impl Client {
     /// Fills the empty machine of this name, whose log is made if it is not there.
     fn restore_machine(
         &self,
+        header: &Header,
         backup: (&Backup, Identity, Saving),
         options: &RestoreOptions,
         progress: impl FnMut(u64),
     ) -> Result<Restored, RestoreError> {
         let log = &options.log;
+        let kind = header.kind.of_log();
+        if kind == LogKind::Kv && *log != header.log {
+            return Err(RestoreError::OtherSlots {
+                saved: header.log.clone(),
+                log: log.clone(),
+            });
+        }
         let new = NewLog {
             name: log.clone(),
             members: options.members.clone(),
-            kind: LogKind::State,
+            kind,
             ..NewLog::default()
         };
         let is_new = match self.create_new_log(&new) {
@@ -149,16 +175,24 @@ impl Client {
             // A program with a machine of this name makes its log by itself.
             Err(AdminError::Exists { .. }) => {
                 let found = self.log(log)?.kind;
-                if found != LogKind::State.to_string() {
+                if found != kind.to_string() {
                     return Err(RestoreError::OtherKind {
                         log: log.clone(),
                         found,
-                        saved: LogKind::State,
+                        saved: kind,
                     });
                 }
                 false
             }
-            Err(error) => return Err(error.into()),
+            Err(AdminError::Refused { refusal, .. })
+                if kind == LogKind::Kv && refusal.code == Code::BadRequest =>
+            {
+                return Err(RestoreError::OtherGroups {
+                    saved: log.clone(),
+                    why: refusal.sentence,
+                });
+            }
+            Err(error) => return Err(not_made(error)),
         };
         let filled = self.fill_rows(log, backup, progress);
         if matches!(filled, Err(RestoreError::NoMachine(_))) && is_new {
@@ -175,6 +209,14 @@ impl Client {
             names: Vec::new(),
             lost: Lost::default(),
         })
+    }
+}
+
+/// An error of making the log. Who was refused knows that there is none; who was not answered does not.
+fn not_made(error: AdminError) -> RestoreError {
+    match error {
+        AdminError::Refused { .. } | AdminError::Exists { .. } => RestoreError::NotMade(error),
+        error => RestoreError::Admin(error),
     }
 }
 

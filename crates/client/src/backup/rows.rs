@@ -154,7 +154,7 @@ impl Client {
         let cluster = self.status()?.cluster;
         let mut until = self.deadline();
         let mut done = 0;
-        // ‡ The end was said and its answer lost: a machine that is not open any more is filled.
+        // The end was said and its answer lost: a machine that was filled before was filled by this.
         let mut said_end = None;
         loop {
             let mut round = Round::of(self);
@@ -181,8 +181,14 @@ impl Client {
                     Err(RestoreError::Link(error)) => error,
                     Err(error) => return Err(error),
                 };
-                if matches!(&error, LinkError::Refused(refusal) if refusal.code == Code::NotEmpty) {
-                    return said_end.ok_or(RestoreError::NotEmpty(error.to_string()));
+                if let LinkError::Refused(refusal) = &error {
+                    match refusal.code {
+                        Code::NotEmpty => return Err(RestoreError::NotEmpty(error.to_string())),
+                        Code::FilledBefore => {
+                            return said_end.ok_or(RestoreError::FilledBefore(error.to_string()));
+                        }
+                        _ => {}
+                    }
                 }
                 round.take(&server, &error).map_err(RestoreError::Refused)?;
             }

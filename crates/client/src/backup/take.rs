@@ -3,9 +3,10 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
-use wire::LogKind;
 
-use super::format::{BackupError, Header, Identity, PAYLOAD_BYTES_MAX, PartWriter, Saved, hex};
+use super::format::{
+    BackupError, Header, Identity, MachineKind, PAYLOAD_BYTES_MAX, PartWriter, Saved, hex,
+};
 use super::link::Link;
 use super::set::{Backup, Wrong, is_same_history, part_name};
 use crate::{AdminError, Client, ReadError, ReadOptions};
@@ -27,8 +28,6 @@ pub enum TakeError {
     Nobody(String),
     #[error("{server} gave a part of the machine's rows: {why}; begin again")]
     BrokenOff { server: String, why: String },
-    #[error("{0} is a group of keys, which backups do not save yet: copy keys out by a client")]
-    Keys(String),
     #[error("the log was trimmed meanwhile: begin again")]
     Trimmed,
     #[error(transparent)]
@@ -179,16 +178,15 @@ impl Client {
             return Err(TakeError::Directory);
         }
         let kind = self.log(log)?.kind;
-        if kind == LogKind::Kv.to_string() {
-            return Err(TakeError::Keys(log.to_owned()));
-        }
-        let is_machines = kind == LogKind::State.to_string();
-        let (source, state, streams) = match is_machines {
-            true => {
+        let kinds = [MachineKind::State, MachineKind::Kv];
+        let mut kinds = kinds.into_iter();
+        let machines = kinds.find(|known| known.of_log().to_string() == kind);
+        let (source, state, streams) = match machines {
+            Some(_) => {
                 let (server, link, saving) = self.ask_for_rows(log, &status.cluster)?;
                 (Source::Rows(server, link), Some(saving), Vec::new())
             }
-            false => (Source::Streams, None, self.streams(log)?),
+            None => (Source::Streams, None, self.streams(log)?),
         };
         let mut header = Header {
             cluster: status.cluster,
@@ -206,6 +204,7 @@ impl Client {
                 })
                 .collect(),
             state,
+            kind: machines.unwrap_or_default(),
         };
         if let Some((before, identity)) = &target.before {
             header.part = before.part + 1;

@@ -3,7 +3,9 @@
 use std::fs;
 
 use client::admin::{StreamEnd, StreamInfo};
-use client::backup::{Backup, BackupError, Header, Next, PartReader, PartWriter, Saved, Wrong};
+use client::backup::{
+    Backup, BackupError, Header, MachineKind, Next, PartReader, PartWriter, Saved, Wrong,
+};
 use proptest::prelude::*;
 use wire::told::Saving;
 
@@ -33,6 +35,7 @@ fn header(streams: Vec<Saved>) -> Header {
         made_at: "2026-01-01T00:00:00Z".to_owned(),
         streams,
         state: None,
+        kind: MachineKind::State,
     }
 }
 
@@ -221,6 +224,27 @@ fn rows_rise_over_all_pages_and_are_of_a_machine() {
     assert!(writer.write_rows(&page(b"b")).is_err());
 }
 
+/// ‡ A program that knows machines alone would fill one of somebody's own with them.
+#[test]
+fn keys_are_of_another_version_than_other_rows() {
+    let keys = Header {
+        kind: MachineKind::Kv,
+        ..header_of_rows(9)
+    };
+    let (bytes, _) = part_of_rows(&keys, &[]);
+    assert_eq!(bytes[8..12], [3, 0, 0, 0]);
+    let reader = PartReader::open(&bytes[..]).expect("it is sound");
+    assert_eq!(reader.header(), &keys);
+    // Streams have no machine.
+    let streams = Header {
+        kind: MachineKind::Kv,
+        ..header(Vec::new())
+    };
+    let (bytes, _) = part(&streams, 1);
+    let read = PartReader::open(&bytes[..]);
+    assert!(matches!(read, Err(BackupError::Damaged { .. })));
+}
+
 /// ‡ A program that knows streams alone would make an empty log of them.
 #[test]
 fn rows_are_of_another_version_than_streams() {
@@ -278,10 +302,10 @@ fn a_writer_takes_only_what_it_is_owed() {
 #[test]
 fn another_version_is_named() {
     let (mut bytes, _) = part(&header(Vec::new()), 1);
-    bytes[8] = 3;
+    bytes[8] = 4;
     let error = read(&bytes).expect_err("it is newer");
     assert!(
-        matches!(error, BackupError::OtherVersion { found: 3 }),
+        matches!(error, BackupError::OtherVersion { found: 4 }),
         "{error}"
     );
     assert!(matches!(read(b"hello"), Err(BackupError::NotABackup)));

@@ -5,6 +5,9 @@ use resp::{Protocol, Value};
 use super::{REDIS_VERSION, error, is, no_subcommand, number, text, wrong_count};
 use crate::client::{Client, Wants};
 
+pub const NO_CACHE: &str =
+    "ERR no client is told here of changes of what it keeps: turn the client's cache off";
+
 pub fn ping(words: &[&[u8]]) -> Value {
     match words {
         [_] => Value::Simple("PONG".into()),
@@ -171,6 +174,17 @@ pub fn client(client: &mut Client, words: &[&[u8]]) -> Option<Value> {
         [_] if is(subcommand, "no-evict") || is(subcommand, "no-touch") => Value::OK,
         [] if is(subcommand, "getredir") => Value::Integer(-1),
         [] if is(subcommand, "unpause") => Value::OK,
+        // Nothing is kept by a client that turns its cache on like that, until it says so with CLIENT CACHING.
+        [how, options @ ..]
+            if is(subcommand, "tracking")
+                && (is(how, "off") || options.iter().any(|option| is(option, "optin"))) =>
+        {
+            Value::OK
+        }
+        [yes] if is(subcommand, "caching") && is(yes, "yes") => {
+            client.refuses_next = true;
+            error(NO_CACHE)
+        }
         _ if [
             "tracking",
             "trackinginfo",
@@ -196,4 +210,24 @@ pub fn client(client: &mut Client, words: &[&[u8]]) -> Option<Value> {
         _ => no_subcommand("CLIENT", subcommand),
     };
     Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_may_turn_its_cache_on_and_keeps_nothing() {
+        let mut connection = Client::new(1, "somebody".to_owned());
+        let mut ask = |line: &str| {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            let answer = client(&mut connection, &words);
+            (answer == Some(Value::OK), connection.refuses_next)
+        };
+        assert_eq!(ask("CLIENT TRACKING ON OPTIN"), (true, false));
+        assert_eq!(ask("CLIENT TRACKING OFF"), (true, false));
+        assert_eq!(ask("CLIENT TRACKING ON"), (false, false));
+        assert_eq!(ask("CLIENT TRACKING ON BCAST"), (false, false));
+        assert_eq!(ask("CLIENT CACHING YES"), (false, true));
+    }
 }

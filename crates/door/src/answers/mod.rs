@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod command;
 pub mod connection;
+pub mod info;
 pub mod server;
 
 use resp::{Value, integer_of};

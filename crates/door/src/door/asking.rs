@@ -5,6 +5,7 @@ use std::time::Duration;
 use host::{Ask, Command, Outcome, Replier, What};
 use kv::{keys_of, slot_of};
 use ops::Time;
+use paxos::mutation::{self, Mutation};
 use resp::{Protocol, Value, encode};
 
 use super::{Came, Door, Expired, Next};
@@ -13,7 +14,7 @@ use crate::groups::Leads;
 use crate::order;
 use crate::spread::{Joins, Spread, cursor_at, slot_at};
 
-/// Keys whose deadline has passed are looked for so often, in one slot of each group.
+/// Keys whose deadline has passed are looked for so often, in some slots of each group.
 const EXPIRE_EVERY: Duration = Duration::from_millis(100);
 
 impl Door {
@@ -52,7 +53,8 @@ impl Door {
             return Next::Taken;
         };
         // ‡ A connection's commands take effect in their order: those of another group follow once these are answered.
-        if client.group.as_deref().is_some_and(|busy| busy != group) {
+        let is_other = |busy: &str| busy != group && !mutation::is(Mutation::GroupsNotAwaited);
+        if client.group.as_deref().is_some_and(is_other) {
             return Next::Waits;
         }
         let group = group.to_owned();
@@ -124,6 +126,8 @@ impl Door {
             led = at.into_iter().collect();
         }
         let number = client.await_answer();
+        // ‡ No group has this name: what follows waits for all of them.
+        client.group = Some(String::new());
         if led.is_empty() {
             let value = match joins {
                 Joins::Sum => Value::Integer(0),
@@ -132,7 +136,7 @@ impl Door {
                 Joins::First if name.starts_with("flush") => Value::OK,
                 Joins::First => Value::Null,
             };
-            self.answer(id, number, Some(&value));
+            self.answer(now, id, number, Some(&value));
             return Next::Taken;
         }
         let bytes = order::run(Protocol::Resp2, words.iter().copied());
@@ -145,20 +149,26 @@ impl Door {
         Next::Taken
     }
 
-    pub(super) fn answer(&mut self, id: u64, number: u64, value: Option<&Value>) {
+    pub(super) fn answer(&mut self, now: Time, id: u64, number: u64, value: Option<&Value>) {
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
+        let protocol = client.protocol;
+        let bytes = value.map(|value| {
+            let mut bytes = Vec::new();
+            encode(value, protocol, &mut bytes);
+            bytes
+        });
+        self.count_answer((self.system.now)(now), id, number, bytes.as_deref());
         if let Some(client) = self.clients.get_mut(&id) {
-            let bytes = value.map(|value| {
-                let mut bytes = Vec::new();
-                encode(value, client.protocol, &mut bytes);
-                bytes
-            });
             client.on_answer(number, bytes);
             self.ready.insert(id);
         }
     }
 
     /// Tells clients what became of their commands.
-    pub(super) fn take_outcomes(&mut self) {
+    pub(super) fn take_outcomes(&mut self, now: Time) {
+        let at = (self.system.now)(now);
         while let Ok(came) = self.told.try_recv() {
             let Came {
                 client: id,
@@ -166,12 +176,19 @@ impl Door {
                 slot,
                 outcome,
             } = came;
+            let is_chosen = matches!(outcome, Outcome::Chosen(_));
             let bytes = self.reply(id, slot, outcome);
             let done = match self.spreads.get_mut(&(id, number)) {
                 None => {
+                    self.count_answer(at, id, number, bytes.as_deref());
                     if let Some(client) = self.clients.get_mut(&id) {
                         client.on_answer(number, bytes);
-                        if std::mem::take(&mut client.unwatches) {
+                        let was_first = client.first_watch.take_if(|watch| *watch == number);
+                        if was_first.is_some() && !is_chosen {
+                            client.watches = false;
+                            self.slots.watched.forget(id);
+                        }
+                        if client.unwatches.take_if(|exec| *exec == number).is_some() {
                             self.slots.watched.forget(id);
                         }
                         self.ready.insert(id);
@@ -182,11 +199,12 @@ impl Door {
             };
             if done && let Some(spread) = self.spreads.remove(&(id, number)) {
                 let value = spread.join();
-                self.answer(id, number, value.as_ref());
+                self.answer(now, id, number, value.as_ref());
             }
         }
         while let Ok(expired) = self.told_expired.try_recv() {
-            self.expire_from.insert(expired.group, expired.next);
+            self.counts.figures.expired_keys.add(expired.keys);
+            self.expire_from.insert(expired.group, Some(expired.next));
         }
     }
 
@@ -194,6 +212,9 @@ impl Door {
     pub(super) fn reply(&self, id: u64, slot: u16, outcome: Outcome) -> Option<Vec<u8>> {
         let value = match outcome {
             Outcome::Chosen(bytes) => return Some(bytes),
+            Outcome::Unknown if mutation::is(Mutation::UnknownRedirected) => {
+                error("CLUSTERDOWN nobody leads the group of this slot now")
+            }
             Outcome::Unknown => return None,
             Outcome::Refused(why) => error(format!("ERR {why}")),
             Outcome::NotLeader { .. } => match self.redirect(slot) {
@@ -216,21 +237,22 @@ impl Door {
             return;
         }
         self.expire_at = now + EXPIRE_EVERY;
+        self.counts.look(now);
         for group in self.led() {
-            // One look of a group at a time.
-            let Some(from) = self.expire_from.remove(&group) else {
-                self.expire_from.entry(group).or_insert(0);
+            // ‡ One look of a group at a time: looks that take longer than the time between them would else be more and more.
+            let next = self.expire_from.entry(group.clone()).or_insert(Some(0));
+            let Some(from) = next.take() else {
                 continue;
             };
             let tell = self.tell_expired.clone();
             let name = group.clone();
             let replier = Replier::new(move |outcome| {
-                let next = match outcome {
-                    Outcome::Chosen(bytes) => order::slot_answered(&bytes).unwrap_or(0),
-                    _ => 0,
+                let (next, keys) = match outcome {
+                    Outcome::Chosen(bytes) => order::expiry_answered(&bytes).unwrap_or_default(),
+                    _ => (0, 0),
                 };
                 let group = name;
-                drop(tell.send(Expired { group, next }));
+                drop(tell.send(Expired { group, next, keys }));
             });
             let what = What::Call {
                 command: Command::Plain(order::expire(from)),

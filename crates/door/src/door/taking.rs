@@ -1,14 +1,14 @@
 //! One request: answered here, or handed to a group.
 
-use kv::check_words;
+use kv::{CommandSpec, check_words};
 use ops::Time;
 use resp::{Protocol, Value};
 
 use super::{Door, Next};
 use crate::answers::cluster::{Cluster, Told};
-use crate::answers::server::Figures;
-use crate::answers::{command, connection, error, is, server};
+use crate::answers::{command, connection, error, info, is, server};
 use crate::client::Transaction;
+use crate::counts::place_of;
 use crate::order;
 
 impl Door {
@@ -16,7 +16,11 @@ impl Door {
         let Some(client) = self.clients.get_mut(&id) else {
             return Next::Taken;
         };
-        let name = words.first().copied().unwrap_or_default();
+        client.said = None;
+        if std::mem::take(&mut client.refuses_next) {
+            client.answer(&error(connection::NO_CACHE));
+            return Next::Taken;
+        }
         let spec = match check_words(words) {
             Ok(spec) => spec,
             Err(why) => {
@@ -24,6 +28,8 @@ impl Door {
                     transaction.has_failed = true;
                 }
                 client.answer(&error(why));
+                let spec = words.first().and_then(|name| kv::lookup(name));
+                self.counts.refuse(spec.map(place_of));
                 return Next::Taken;
             }
         };
@@ -41,31 +47,29 @@ impl Door {
             client.answer(&reply);
             return Next::Taken;
         }
-        self.commands += 1;
-        if spec.is_on_rows() {
+        let next = self.act(now, id, spec, words);
+        if let Next::Taken = next {
+            self.note_taken(id, spec, words);
+        }
+        next
+    }
+
+    /// Answers what is not queued, or hands it to a group.
+    fn act(&mut self, now: Time, id: u64, spec: &'static CommandSpec, words: &[&[u8]]) -> Next {
+        if goes_to_rows(spec, words) {
             return self.order(now, id, spec.name, words);
         }
-        let client = match self.clients.get_mut(&id) {
-            Some(client) => client,
-            None => return Next::Taken,
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Next::Taken;
         };
         let value = match spec.name {
-            "ping" => connection::ping(words),
-            "echo" => Value::bulk(words.get(1).copied().unwrap_or_default()),
-            "select" => connection::select(words),
             "hello" => connection::hello(client, words),
-            "auth" => error(
-                "ERR Client sent AUTH, but no password is set. Did you mean AUTH <username> <password>?",
-            ),
-            "client" if words.get(1).is_some_and(|word| is(word, "list")) => {
-                let lines = self.clients.values().map(connection::line);
-                let lines: String = lines.map(|line| line + "\n").collect();
-                Value::Verbatim(*b"txt", lines.into_bytes())
+            "client" if !words.get(1).is_some_and(|word| is(word, "list")) => {
+                match connection::client(client, words) {
+                    Some(value) => value,
+                    None => return Next::Taken,
+                }
             }
-            "client" => match connection::client(client, words) {
-                Some(value) => value,
-                None => return Next::Taken,
-            },
             "quit" => {
                 client.answer(&Value::OK);
                 client.end();
@@ -81,7 +85,6 @@ impl Door {
                 self.unwatch(id);
                 Value::Simple("RESET".into())
             }
-            "readonly" | "readwrite" | "asking" => Value::OK,
             "multi" => match client.transaction.is_some() {
                 true => error("ERR MULTI calls can not be nested"),
                 false => {
@@ -89,6 +92,8 @@ impl Door {
                     Value::OK
                 }
             },
+            // What is watched is noted where its group is led: what ends that follows it.
+            "discard" | "unwatch" if client.watches && !client.is_idle() => return Next::Waits,
             "discard" => match client.transaction.take() {
                 None => error("ERR DISCARD without MULTI"),
                 Some(_) => {
@@ -97,26 +102,49 @@ impl Door {
                 }
             },
             "exec" => return self.exec(now, id),
-            "watch" => return self.watch(id, words),
+            "watch" => return self.watch(now, id, words),
             "unwatch" => {
                 self.unwatch(id);
                 Value::OK
             }
             "cluster" => return self.cluster(now, id, words),
-            "command" => command::answer(words),
-            "config" => server::config(words),
-            "info" => server::info(&self.figures(now), words),
-            "time" => server::time(self.now_us(now)),
-            "latency" | "slowlog" | "memory" | "function" | "lolwut" => server::small(words),
-            _ => {
-                let name: String = String::from_utf8_lossy(name).chars().take(128).collect();
-                error(format!("ERR {} is not supported here", name.to_uppercase()))
-            }
+            name => self.own_answer(now, id, name, words),
         };
         if let Some(client) = self.clients.get_mut(&id) {
             client.answer(&value);
         }
         Next::Taken
+    }
+
+    /// The answer to what is neither about rows nor changes how this connection goes on: in a transaction, too.
+    pub(super) fn own_answer(&mut self, now: Time, id: u64, name: &str, words: &[&[u8]]) -> Value {
+        match name {
+            "ping" => connection::ping(words),
+            "echo" => Value::bulk(words.get(1).copied().unwrap_or_default()),
+            "select" => connection::select(words),
+            "auth" => error(
+                "ERR Client sent AUTH, but no password is set. Did you mean AUTH <username> <password>?",
+            ),
+            "client" if words.get(1).is_some_and(|word| is(word, "list")) => {
+                let lines = self.clients.values().map(connection::line);
+                let lines: String = lines.map(|line| line + "\n").collect();
+                Value::Verbatim(*b"txt", lines.into_bytes())
+            }
+            "client" if !words.get(1).is_some_and(|word| is(word, "reply")) => {
+                let client = self.clients.get_mut(&id);
+                let value = client.and_then(|client| connection::client(client, words));
+                value.unwrap_or(Value::OK)
+            }
+            // What was watched is forgotten with the transaction.
+            "readonly" | "readwrite" | "asking" | "unwatch" => Value::OK,
+            "command" => command::answer(words),
+            "config" => server::config(&mut self.settings, &mut self.counts, words),
+            "info" => info::info(&self.about(now), &self.counts, words),
+            "slowlog" => self.slow.answer(words),
+            "time" => server::time(self.now_us(now)),
+            "latency" | "memory" | "function" | "lolwut" => server::small(words),
+            _ => error(format!("ERR {} is not supported here", name.to_uppercase())),
+        }
     }
 
     pub(super) fn cluster(&mut self, now: Time, id: u64, words: &[&[u8]]) -> Next {
@@ -152,19 +180,10 @@ impl Door {
         let (wall, at) = self.wall;
         wall + (now - at).as_micros() as u64
     }
+}
 
-    pub(super) fn figures(&self, now: Time) -> Figures {
-        Figures {
-            version: self.config.version,
-            process: self.config.process,
-            port: self.config.port.clone(),
-            uptime_s: (now - self.began).as_secs(),
-            clients: self.clients.len(),
-            connections: self.connections,
-            commands: self.commands,
-            leads: self.led().len(),
-            groups: self.groups.names().count(),
-            now_us: self.now_us(now),
-        }
-    }
+/// Whether a group executes it. Of MEMORY, USAGE alone is about a key.
+pub(super) fn goes_to_rows(spec: &CommandSpec, words: &[&[u8]]) -> bool {
+    let is_usage = words.get(1).is_some_and(|word| is(word, "usage"));
+    spec.is_on_rows() && (spec.name != "memory" || is_usage)
 }

@@ -4,9 +4,14 @@ use kv::{check_words, keys_of, slot_of};
 use ops::Time;
 use resp::Value;
 
+use super::taking::goes_to_rows;
 use super::{Door, Next};
 use crate::answers::error;
-use crate::order;
+use crate::client::BULK_BYTES_MAX;
+use crate::order::{self, Queued};
+
+const OTHERS_WATCHED: &str =
+    "CROSSSLOT Watched keys and those of the transaction are served by different groups";
 
 impl Door {
     pub(super) fn unwatch(&mut self, id: u64) {
@@ -17,14 +22,14 @@ impl Door {
         }
     }
 
-    /// ‡ Watched keys are noted once all that was asked before is answered, and where the slot is led: else a write in between would be
-    /// missed.
-    pub(super) fn watch(&mut self, id: u64, words: &[&[u8]]) -> Next {
+    /// ‡ Watched keys are noted once all that was asked before is answered, and where the group is led, as a command of it: else a write in
+    /// between would be missed.
+    pub(super) fn watch(&mut self, now: Time, id: u64, words: &[&[u8]]) -> Next {
         let keys = words.get(1..).unwrap_or_default();
         let mut slots = keys.iter().map(|key| slot_of(key));
         let slot = slots.next().unwrap_or_default();
         let is_crossing = slots.any(|other| other != slot);
-        let redirect = self.redirect(slot);
+        let group = self.groups.of_slot(slot).map(str::to_owned);
         let Some(client) = self.clients.get_mut(&id) else {
             return Next::Taken;
         };
@@ -35,19 +40,48 @@ impl Door {
         if !client.is_idle() {
             return Next::Waits;
         }
-        let answer = match redirect {
-            _ if is_crossing => error("CROSSSLOT Keys in request don't hash to the same slot"),
-            Some(redirect) => redirect,
-            None => {
-                client.watches = true;
-                for key in keys {
-                    self.slots.watched.watch(id, key);
+        let is_elsewhere = client.watches && client.watches_in != group;
+        let refusal = match &group {
+            _ if is_crossing => "CROSSSLOT Keys in request don't hash to the same slot",
+            Some(_) if is_elsewhere => OTHERS_WATCHED,
+            Some(group) => {
+                let is_first = !std::mem::replace(&mut client.watches, true);
+                client.watches_in = Some(group.clone());
+                let bytes = order::watch(client.protocol, id, keys.iter().copied());
+                self.ask(now, id, group.clone(), slot, bytes);
+                if let Some(client) = self.clients.get_mut(&id).filter(|_| is_first) {
+                    client.first_watch = client.last_awaited();
                 }
-                Value::OK
+                return Next::Taken;
             }
+            None => "CLUSTERDOWN Hash slot not served",
         };
-        client.answer(&answer);
+        client.answer(&error(refusal));
         Next::Taken
+    }
+
+    /// The parts of a transaction. The door answers at once what is not about rows; `None`: with more than a frame has room for.
+    fn steps(&mut self, now: Time, id: u64, commands: Vec<Vec<Vec<u8>>>) -> Option<Vec<Queued>> {
+        let (mut steps, mut left) = (Vec::new(), BULK_BYTES_MAX);
+        for words in commands {
+            let borrowed: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let value = match check_words(&borrowed) {
+                Ok(spec) if goes_to_rows(spec, &borrowed) => {
+                    steps.push(Queued::Command(words));
+                    continue;
+                }
+                Ok(spec) if ["hello", "cluster"].contains(&spec.name) => error(format!(
+                    "ERR {} is not allowed in a transaction",
+                    spec.name.to_uppercase()
+                )),
+                Ok(spec) => self.own_answer(now, id, spec.name, &borrowed),
+                Err(why) => error(why),
+            };
+            let reply = order::answered(&value);
+            left = left.checked_sub(reply.len())?;
+            steps.push(Queued::Answered(reply));
+        }
+        Some(steps)
     }
 
     pub(super) fn exec(&mut self, now: Time, id: u64) -> Next {
@@ -63,44 +97,62 @@ impl Door {
         }
         let mut slot = None;
         let mut is_crossing = false;
-        let mut is_of_rows = true;
+        let mut is_of_rows = false;
         for words in &transaction.commands {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
             let Ok(spec) = check_words(&words) else {
                 continue;
             };
-            is_of_rows &= spec.is_on_rows();
+            is_of_rows |= goes_to_rows(spec, &words);
             for key in keys_of(spec, &words).unwrap_or_default() {
                 let of_key = slot_of(key);
                 is_crossing |= *slot.get_or_insert(of_key) != of_key;
             }
         }
+        let watches = client.watches;
+        // ‡ Whoever leads one group knows nothing of what others do in another.
+        let group = slot.map(|slot| self.groups.of_slot(slot));
+        let is_elsewhere =
+            watches && group.is_some_and(|group| group != client.watches_in.as_deref());
         let refusal = match () {
             () if transaction.has_failed => {
                 Some("EXECABORT Transaction discarded because of previous errors.")
             }
             () if is_crossing => Some("CROSSSLOT Keys in request don't hash to the same slot"),
-            () if !is_of_rows => {
-                Some("EXECABORT Transaction discarded: it has a command that is not about keys")
-            }
+            () if is_elsewhere => Some(OTHERS_WATCHED),
             () => None,
         };
-        let watches = client.watches;
+        let watched = client.watches_in.clone().filter(|_| watches);
         let transaction = client.transaction.take().unwrap_or_default();
         if let Some(refusal) = refusal {
             client.answer(&error(refusal));
             self.unwatch(id);
             return Next::Taken;
         }
-        if transaction.commands.is_empty() && !watches {
-            client.answer(&Value::Array(Vec::new()));
+        let protocol = client.protocol;
+        let Some(steps) = self.steps(now, id, transaction.commands) else {
+            if let Some(client) = self.clients.get_mut(&id) {
+                let why = "EXECABORT Transaction discarded: its answers are larger than a frame has room for";
+                client.answer(&error(why));
+            }
+            self.unwatch(id);
+            return Next::Taken;
+        };
+        if !is_of_rows && !watches {
+            let replies = steps.iter().map(|step| match step {
+                Queued::Answered(reply) => order::value_of(reply),
+                Queued::Command(_) => Value::Null,
+            });
+            let replies = Value::Array(replies.collect());
+            if let Some(client) = self.clients.get_mut(&id) {
+                client.answer(&replies);
+            }
             return Next::Taken;
         }
-        let protocol = client.protocol;
-        let bytes = order::exec(protocol, id, &transaction.commands);
+        let bytes = order::exec(protocol, id, &steps);
         let group = match slot {
             Some(slot) => self.groups.of_slot(slot).map(str::to_owned),
-            None => self.led().first().cloned(),
+            None => watched.or_else(|| self.led().first().cloned()),
         };
         match group {
             Some(group) => self.ask(now, id, group, slot.unwrap_or_default(), bytes),
@@ -115,7 +167,7 @@ impl Door {
         // Watched keys count until the transaction is executed: then it is forgotten.
         if let Some(client) = self.clients.get_mut(&id) {
             client.watches = false;
-            client.unwatches = watches;
+            client.unwatches = client.last_awaited().filter(|_| watches);
         }
         Next::Taken
     }

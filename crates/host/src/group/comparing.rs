@@ -3,7 +3,7 @@
 //! ```text
 //!  frames   … t = 23:59 │ t = 00:01 …      the first frame of a day is applied alone up to its end
 //!                       ▼
-//!           a snapshot at that position ── read page by page, slowly ──▶ Mark ──▶ told with how the state stands
+//!           the state at that position ── read page by page, slowly ──▶ Mark ──▶ told with how the state stands
 //! ```
 //!
 //! ‡ The place follows from the frames alone, so all replicas take their marks at the same ones, whoever leads, and however
@@ -12,12 +12,11 @@
 //! Equal positions, equal rows: replicas that tell different marks of one position applied the same frames and hold other rows.
 //! Their leader says so. Nothing is repaired: no checksum says who is right.
 
-use std::ops::Bound;
 use std::time::Duration;
 
 use formats::Mark;
 use paxos::Time;
-use shelf::{Held, PageBounds, ShelfError};
+use shelf::{Cursor, PageBounds, ShelfError};
 
 use super::{Core, Out};
 use crate::jobs;
@@ -37,28 +36,31 @@ struct Pass {
     next_at: Time,
 }
 
-/// The rows that were read so far of one snapshot.
+/// The rows that were read so far of one state.
 pub struct Sum {
-    snapshot: Held,
+    cursor: Cursor,
     mark: Mark,
-    last_key: Option<Vec<u8>>,
     bytes: u64,
     is_all: bool,
 }
 
 impl Sum {
-    fn of(snapshot: Held) -> Sum {
-        let position = snapshot.applied().position;
+    fn of(cursor: Cursor) -> Sum {
+        let position = cursor.applied().position;
         Sum {
-            snapshot,
+            cursor,
             mark: Mark {
                 position,
                 ..Mark::default()
             },
-            last_key: None,
             bytes: 0,
             is_all: false,
         }
+    }
+
+    /// The position at which the mark is taken.
+    pub fn position(&self) -> u64 {
+        self.mark.position
     }
 
     /// The mark, once all rows are summed up.
@@ -68,15 +70,11 @@ impl Sum {
 
     /// Adds the next page, of about so many bytes.
     pub fn add_page(&mut self, bytes_max: usize) -> Result<(), ShelfError> {
-        let from = match &self.last_key {
-            Some(key) => Bound::Excluded(key.as_slice()),
-            None => Bound::Unbounded,
-        };
         let bounds = PageBounds {
             rows_max: ROWS_MAX,
             bytes_max,
         };
-        let page = self.snapshot.scan(from, Bound::Unbounded, bounds)?;
+        let page = self.cursor.next_page(bounds)?;
         self.bytes = 0;
         for (key, value) in &page.rows {
             for part in [
@@ -91,18 +89,17 @@ impl Sum {
         }
         self.mark.rows += page.rows.len() as u64;
         self.is_all = page.is_last;
-        self.last_key = page.rows.into_iter().last().map(|(key, _)| key);
         Ok(())
     }
 }
 
 impl Comparing {
     /// A pass that has begun goes on: marks that come faster than they are taken are passed over.
-    pub fn begin(&mut self, now: Time, snapshot: Held) {
+    pub fn begin(&mut self, now: Time, cursor: Cursor) {
         if self.pass.is_none() {
             self.pass = Some(Pass {
-                position: snapshot.applied().position,
-                sum: Some(Box::new(Sum::of(snapshot))),
+                position: cursor.applied().position,
+                sum: Some(Box::new(Sum::of(cursor))),
                 next_at: now,
             });
         }
@@ -121,16 +118,16 @@ impl Comparing {
     pub fn on_page(
         &mut self,
         now: Time,
+        position: u64,
         sum: Result<Box<Sum>, ShelfError>,
         core: &mut Core,
         out: &mut Out,
     ) {
-        let Some(pass) = &mut self.pass else {
+        // Else it is the page of a pass that was given up.
+        let Some(pass) = self.pass.as_mut().filter(|pass| pass.position == position) else {
             return;
         };
         match sum {
-            // The page of a pass that was given up.
-            Ok(sum) if sum.mark.position != pass.position => {}
             Ok(sum) if sum.is_all => {
                 self.last = Some(sum.mark);
                 self.pass = None;
@@ -152,15 +149,7 @@ impl Comparing {
         }
     }
 
-    pub fn settle(&mut self, now: Time, core: &Core, applied: u64, out: &mut Out) {
-        // ‡ On all nodes at once, and whatever is written: no memory is for that.
-        let bytes_max = core.bounds.held_bytes_max;
-        if let Some(pass) = &self.pass
-            && applied.saturating_sub(pass.position) > bytes_max
-        {
-            tracing::warn!(log = %core.name, "the state of {} is not compared this time: more than {bytes_max} bytes were written while it was read", core.name);
-            self.pass = None;
-        }
+    pub fn settle(&mut self, now: Time, core: &Core, out: &mut Out) {
         let due = self.pass.as_mut().filter(|pass| now >= pass.next_at);
         if let Some(shelf) = &core.shelf
             && let Some(sum) = due.and_then(|pass| pass.sum.take())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use formats::Stand;
-use letters::Wish;
+use letters::{CREDIT_BYTES, Wish};
 use paxos::Time;
 use shelf::{Applied, ShelfError};
 
@@ -15,6 +15,10 @@ use crate::jobs;
 const MEMTABLES_MAX: u64 = 4;
 /// A full disk is looked at again after so long.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// A leader that answers from its memory applies as often: more comes meanwhile, and what is applied together wakes fewer threads.
+const APPLY_EVERY: Duration = Duration::from_millis(2);
+/// So many bytes are given back at a time: each time wakes the node's thread.
+const CREDIT_AT_ONCE: u64 = CREDIT_BYTES / 8;
 /// The time after something was applied for which more is expected.
 const BUSY_FOR: Duration = Duration::from_millis(250);
 
@@ -40,6 +44,12 @@ pub struct Keeping {
     busy_until: Option<Time>,
     /// Too much is not flushed for more to be applied.
     is_behind: bool,
+    /// Nothing is applied before, if nobody waits for it.
+    apply_at: Time,
+    /// The next frames wait for that.
+    is_put_off: bool,
+    /// Bytes that are applied, and for which no more were asked for yet.
+    owed: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,10 +76,14 @@ impl Keeping {
     }
 
     pub fn stand(&self, is_whole: bool) -> Stand {
+        let durable = self.durable.position.min(self.applied.position);
+        let frame_bytes = u64::from(self.durable.frame_bytes);
         Stand {
             applied: self.applied.position,
-            durable: self.durable.position.min(self.applied.position),
+            durable,
+            needed_from: durable.saturating_sub(frame_bytes),
             is_whole,
+            disk_bytes: 0,
             mark: None,
         }
     }
@@ -115,7 +129,7 @@ impl Keeping {
                 self.applied = applied;
                 self.unflushed_bytes += bytes;
                 self.has_news = true;
-                core.wish(out, Wish::Took { bytes });
+                self.give_credit(core, bytes, out);
             }
             Err(error) => core.halt_for(out, &error),
         }
@@ -163,15 +177,25 @@ impl Keeping {
 
     pub fn put_off(&mut self, core: &Core, error: &ShelfError) {
         self.has_rows = true;
+        let why = super::with_remedy(error);
         if self.trouble.is_none() {
-            tracing::warn!(log = %core.name, "the state of {} cannot be written for now: {error}", core.name);
+            tracing::warn!(log = %core.name, "the state of {} cannot be written for now: {why}", core.name);
         }
-        self.trouble = Some(error.to_string());
+        self.trouble = Some(why);
         self.flush_at = None;
         self.has_news = false;
     }
 
-    pub fn settle(&mut self, now: Time, core: &mut Core, out: &mut Out) {
+    fn give_credit(&mut self, core: &Core, bytes: u64, out: &mut Out) {
+        self.owed += bytes;
+        if self.owed >= CREDIT_AT_ONCE {
+            let bytes = std::mem::take(&mut self.owed);
+            core.wish(out, Wish::Took { bytes });
+        }
+    }
+
+    /// `is_awaited`: somebody waits until all is applied that is there.
+    pub fn settle(&mut self, now: Time, is_awaited: bool, core: &mut Core, out: &mut Out) {
         let Some(shelf) = core.shelf.clone() else {
             return;
         };
@@ -180,29 +204,38 @@ impl Keeping {
             flush_after,
             ..
         } = core.bounds;
-        self.is_behind = self.unflushed_bytes >= MEMTABLES_MAX * flush_bytes;
+        // Without room for a flush the next one has to be no larger.
+        let memtables_max = match self.trouble {
+            None => MEMTABLES_MAX,
+            Some(_) => 1,
+        };
+        self.is_behind = self.unflushed_bytes >= memtables_max * flush_bytes;
         let copying = core.copying.as_ref();
         let may_apply = copying.is_none_or(|copying| copying.may_apply(now, self.applied));
-        if !self.is_applying && !self.is_behind && may_apply {
+        let is_time = is_awaited || now >= self.apply_at;
+        self.is_put_off = !is_time && may_apply && core.intake.has_load();
+        if !self.is_applying && !self.is_behind && may_apply && is_time {
             if let Some(load) = core.intake.load() {
                 if let Some(copying) = &mut core.copying {
                     copying.on_applying();
                 }
                 self.is_applying = true;
+                self.apply_at = now + APPLY_EVERY;
                 self.busy_until = Some(now + BUSY_FOR);
                 core.run(out, jobs::APPLY, jobs::apply(&shelf, load));
             } else {
                 let bytes = core.intake.credit_for_waiting();
                 if bytes > 0 {
-                    core.wish(out, Wish::Took { bytes });
+                    self.give_credit(core, bytes, out);
                 }
             }
         }
-        if std::mem::take(&mut self.has_news) {
-            self.flush_at = Some(now + flush_after);
-        }
         if self.trouble.is_some() && self.flush_at.is_none() {
             self.flush_at = Some(now + AGAIN_AFTER);
+        }
+        if std::mem::take(&mut self.has_news) {
+            // Not put off by what comes later: after a crash the log is applied again from the last flush on.
+            self.flush_at.get_or_insert(now + flush_after);
         }
         let is_due = match self.trouble {
             None => {
@@ -246,6 +279,8 @@ impl Keeping {
     }
 
     pub fn deadline(&self) -> Option<Time> {
-        self.flush_at.filter(|_| !self.is_flushing)
+        let applies_at = Some(self.apply_at).filter(|_| self.is_put_off && !self.is_applying);
+        let flushes_at = self.flush_at.filter(|_| !self.is_flushing);
+        [applies_at, flushes_at].into_iter().flatten().min()
     }
 }

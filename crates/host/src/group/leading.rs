@@ -7,6 +7,8 @@
 //!     └── its stream is over below its frame, or its barrier passed in another reign: it was not done
 //! ```
 
+mod clock;
+mod fetching;
 mod running;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,22 +22,21 @@ use shelf::Applied;
 use super::looking::number_of_commands;
 use super::{Call, Core, Keeping, Out};
 use crate::bounds::Bounds;
+use crate::filling;
 use crate::frame::Frame;
-use crate::jobs::{self, Rows};
-use crate::machine::Outcome;
+use crate::machine::{Command, Outcome};
 use crate::overlay::Overlay;
-use crate::state::{Key, Missing, Pinned, writes_of};
+use crate::state::writes_of;
+use clock::LogClock;
+use fetching::{Pending, Waiting};
 use running::Ran;
 
+/// Answers that wait until they may be given, in bytes: with more no command is executed.
+const ANSWERS_BYTES_MAX: usize = 32 << 20;
 /// A command waits so long for somebody to lead.
 const HOLD: Duration = Duration::from_millis(1_800);
 /// After so long without a word what a deposed leader sent is unknown.
 const UNKNOWN_AFTER: Duration = Duration::from_secs(5);
-/// A command that needs more rows than these at a time is refused.
-const PINNED_BYTES_MAX: usize = 64 << 20;
-/// A command that asks for rows so often is refused.
-const ROUNDS_MAX: u32 = 1_000;
-
 /// The reign of this node over the log.
 struct Reign {
     stream: StreamName,
@@ -44,40 +45,11 @@ struct Reign {
     /// The number of the last frame, and its time.
     frame: u64,
     time_ms: u64,
+    clock: LogClock,
     /// Bytes submitted of the stream.
     end: u64,
     /// Bytes chosen of it.
     chosen: u64,
-}
-
-struct Waiting {
-    /// Counts calls, so that those that are put back come to their places again.
-    number: u64,
-    call: Call,
-    /// The rows that were fetched for it, and those that are being fetched.
-    pinned: Pinned,
-    asked: Vec<Key>,
-    asked_rows: Vec<Vec<u8>>,
-    /// ‡ The frame that was applied when the first of it was asked for: what was written since is overlaid.
-    from: Option<u64>,
-    rounds: u32,
-    /// ‡ The same each time that it is executed: a command that looks at a place which it drew would else miss another each time.
-    random: Option<u64>,
-}
-
-impl Waiting {
-    fn new(number: u64, call: Call) -> Waiting {
-        Waiting {
-            number,
-            call,
-            pinned: Pinned::default(),
-            asked: Vec::new(),
-            asked_rows: Vec::new(),
-            from: None,
-            rounds: 0,
-            random: None,
-        }
-    }
 }
 
 /// A command that wrote.
@@ -90,6 +62,8 @@ struct Sent {
     outcome: Outcome,
     /// After its reign ended: when that is given up.
     until: Option<Time>,
+    /// Whoever asked is gone.
+    is_forgotten: bool,
 }
 
 /// A command that wrote nothing.
@@ -98,6 +72,8 @@ struct Seen {
     stream: StreamName,
     /// The last frame of which it read something.
     frame: u64,
+    /// The first frame of its stream that was sent behind it.
+    next: u64,
     barrier: u64,
     has_passed: bool,
     call: Call,
@@ -112,8 +88,14 @@ pub struct Leading {
     /// By number: the commands that a fetch is for, and the first frame that nothing they were given may be older than.
     fetching: BTreeMap<u64, (u64, Vec<Waiting>)>,
     /// Their rows are here.
-    fetched: Vec<Waiting>,
-    fetches: u64,
+    fetched: VecDeque<Waiting>,
+    /// A large one of them was executed, and others may be at once.
+    goes_on: bool,
+    /// Their rows are not being fetched yet.
+    pending: Pending,
+    pub(super) fetches: u64,
+    /// They need many rows, as others do that go on.
+    deep: VecDeque<Waiting>,
     sent: VecDeque<Sent>,
     seen: Vec<Seen>,
     barriers: u64,
@@ -137,8 +119,11 @@ impl Leading {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             fetching: BTreeMap::new(),
-            fetched: Vec::new(),
+            fetched: VecDeque::new(),
+            goes_on: false,
+            pending: Pending::default(),
             fetches: 0,
+            deep: VecDeque::new(),
             sent: VecDeque::new(),
             seen: Vec::new(),
             barriers: 0,
@@ -162,8 +147,16 @@ impl Leading {
         self.waiting.push_back(Waiting::new(self.calls, call));
     }
 
-    /// Drops what waits of this order: whoever asked is gone, and what he asks again would be done twice.
+    /// Drops what waits of this order: whoever asked is gone, and what he asks again would be done twice. ‡ What was executed is not put back
+    /// either, should its stream end without it.
     pub fn forget_order(&mut self, order: u64) {
+        if mutation::is(Mutation::CallsOfTheGoneKept) {
+            return;
+        }
+        for sent in &mut self.sent {
+            sent.is_forgotten |= sent.call.order == Some(order);
+        }
+        self.seen.retain(|seen| seen.call.order != Some(order));
         let is_other = |waiting: &Waiting| waiting.call.order != Some(order);
         self.waiting.retain(is_other);
         self.waiting_bytes = self.waiting.iter().map(|w| w.call.command.bytes()).sum();
@@ -171,6 +164,8 @@ impl Leading {
             fetching.retain(is_other);
         }
         self.fetched.retain(is_other);
+        self.pending.calls.retain(is_other);
+        self.deep.retain(is_other);
         self.held.remove(&order);
     }
 
@@ -180,11 +175,13 @@ impl Leading {
     }
 
     /// From now on commands are executed here, once the shelf has all before the stream.
-    pub fn begin(&mut self, stream: StreamName, decoded: Applied) {
+    pub fn begin(&mut self, now: Time, stream: StreamName, decoded: Applied) {
         if !mutation::is(Mutation::HostKeepsOverlay) {
             self.overlay = Overlay::default();
         }
         self.overlay.begin(decoded.frame);
+        // A state that stands at the log's end is handed nothing more, and all that it has was chosen.
+        self.chosen_frame = self.chosen_frame.max(decoded.frame);
         let after = match mutation::is(Mutation::HostLeadsBeforeApplied) {
             true => 0,
             false => decoded.frame,
@@ -194,12 +191,14 @@ impl Leading {
             after,
             frame: decoded.frame,
             time_ms: decoded.time_ms,
+            clock: LogClock::at(now, decoded.time_ms),
             end: 0,
             chosen: 0,
         });
     }
 
-    /// ‡ The overlay goes with the reign. What was executed waits for its stream's end; what wrote nothing is executed again.
+    /// ‡ The overlay goes with the reign. What was executed waits for its stream's end. What wrote nothing is executed again, but not
+    /// behind what its order asked for later: it waits for that.
     pub fn on_deposed(&mut self, now: Time, stream: StreamName) {
         if self
             .reign
@@ -212,14 +211,33 @@ impl Leading {
         if !mutation::is(Mutation::HostKeepsOverlay) {
             self.overlay = Overlay::default();
         }
+        if mutation::is(Mutation::SentPutBackAtOnce) {
+            let sent = std::mem::take(&mut self.sent);
+            self.again(sent.into_iter().map(|sent| (sent.number, sent.call)));
+        }
         for sent in &mut self.sent {
             sent.until.get_or_insert(now + UNKNOWN_AFTER);
         }
         if !mutation::is(Mutation::HostAnswersOfOlderReign) {
-            let seen = std::mem::take(&mut self.seen);
-            self.again(seen.into_iter().map(|seen| (seen.number, seen.call)));
+            let (before_a_write, others): (Vec<Seen>, Vec<Seen>) = std::mem::take(&mut self.seen)
+                .into_iter()
+                .partition(|seen| self.is_before_a_write(seen));
+            self.seen = before_a_write;
+            self.again(others.into_iter().map(|seen| (seen.number, seen.call)));
         }
         self.give_fetches_up();
+    }
+
+    /// Whether something that its order asked for behind it wrote, and may be chosen.
+    fn is_before_a_write(&self, seen: &Seen) -> bool {
+        let is_behind = |sent: &Sent| {
+            sent.stream == seen.stream
+                && sent.number > seen.number
+                && sent.call.order == seen.call.order
+        };
+        seen.call.order.is_some()
+            && self.sent.iter().any(is_behind)
+            && !mutation::is(Mutation::ReadsOvertaken)
     }
 
     /// Puts calls into their places again: they were not done.
@@ -228,18 +246,11 @@ impl Leading {
             self.waiting_bytes += call.command.bytes();
             self.waiting.push_back(Waiting::new(number, call));
         }
+        if mutation::is(Mutation::PutBackInAnyPlace) {
+            return;
+        }
         let waiting = self.waiting.make_contiguous();
         waiting.sort_by_key(|waiting| waiting.number);
-    }
-
-    /// Commands that rows were fetched for, and those behind them, are executed again from their beginning.
-    fn give_fetches_up(&mut self) {
-        let fetching = std::mem::take(&mut self.fetching).into_values();
-        let fetching = fetching.flat_map(|(_, waiting)| waiting);
-        let held = std::mem::take(&mut self.held).into_values().flatten();
-        let fetched = std::mem::take(&mut self.fetched);
-        let all = fetching.chain(held).chain(fetched);
-        self.again(all.map(|waiting| (waiting.number, waiting.call)));
     }
 
     /// The stream is chosen so far; `frame` is the last whole one.
@@ -250,13 +261,19 @@ impl Leading {
         {
             reign.chosen = chosen;
         }
+        // ‡ A frame that is made after a read and chosen in its stream proves what a barrier does: nobody led in between.
+        for seen in &mut self.seen {
+            seen.has_passed |= seen.stream == stream
+                && seen.next <= frame
+                && !mutation::is(Mutation::ReadsOvertaken);
+        }
+        self.answer_seen();
         while let Some(sent) = self
             .sent
             .pop_front_if(|sent| sent.stream == stream && sent.end <= chosen)
         {
             sent.call.replier.reply(sent.outcome);
         }
-        self.answer_seen();
     }
 
     /// ‡ Only the end of its stream tells what never will be chosen.
@@ -265,13 +282,28 @@ impl Leading {
             .into_iter()
             .partition(|sent| sent.stream == stream);
         self.sent = others;
+        let seen = self.seen_of(stream);
         match length {
             // All below it was handed over, and answered.
-            Some(_) => self.again(of_it.into_iter().map(|sent| (sent.number, sent.call))),
-            None => of_it
-                .into_iter()
-                .for_each(|sent| sent.call.replier.reply(Outcome::Unknown)),
+            Some(_) => {
+                let asked = of_it.into_iter().filter(|sent| !sent.is_forgotten);
+                let asked = asked.map(|sent| (sent.number, sent.call));
+                let seen = seen.into_iter().map(|seen| (seen.number, seen.call));
+                self.again(asked.chain(seen));
+            }
+            None => {
+                let sent = of_it.into_iter().map(|sent| sent.call);
+                sent.chain(seen.into_iter().map(|seen| seen.call))
+                    .for_each(|call| call.replier.reply(Outcome::Unknown));
+            }
         }
+    }
+
+    /// Takes the commands away that wrote nothing in this stream, and wait for no reign of it.
+    fn seen_of(&mut self, stream: StreamName) -> Vec<Seen> {
+        let reigns = self.reign.as_ref().map(|reign| reign.stream);
+        let is_of_it = |seen: &mut Seen| seen.stream == stream && reigns != Some(stream);
+        self.seen.extract_if(.., is_of_it).collect()
     }
 
     /// ‡ An answer that wrote nothing stands only if the reign in which it was found is still there when its barrier passes.
@@ -295,34 +327,6 @@ impl Leading {
         }
     }
 
-    pub fn on_fetched(&mut self, fetch: u64, rows: Rows) {
-        let Some((_, mut waiting)) = self.fetching.remove(&fetch) else {
-            return; // The reign in which it was asked for is over.
-        };
-        for waiting in &mut waiting {
-            for asked in waiting.asked.drain(..) {
-                if let Some(page) = rows.pages.get(&asked) {
-                    waiting.pinned.pages.insert(asked, page.clone());
-                }
-            }
-            for asked in waiting.asked_rows.drain(..) {
-                if let Some(value) = rows.rows.get(&asked) {
-                    waiting.pinned.rows.insert(asked, value.clone());
-                }
-            }
-        }
-        for (key, value) in rows.rows {
-            self.overlay.learn(rows.applied.frame, &key, value);
-        }
-        self.fetched.append(&mut waiting);
-    }
-
-    pub fn on_fetch_failed(&mut self, fetch: u64) {
-        if self.fetching.contains_key(&fetch) {
-            self.give_fetches_up();
-        }
-    }
-
     pub fn settle(
         &mut self,
         now: Time,
@@ -332,8 +336,9 @@ impl Leading {
         out: &mut Out,
     ) {
         self.give_up(now);
+        self.goes_on = false;
         match core.is_whole() && self.is_ready(keeping) {
-            true => self.execute(wall_ms, core, keeping, out),
+            true => self.execute(now, wall_ms, core, keeping, out),
             false => self.turn_away(now),
         }
     }
@@ -344,6 +349,10 @@ impl Leading {
             .pop_front_if(|sent| sent.until.is_some_and(|until| until <= now))
         {
             sent.call.replier.reply(Outcome::Unknown);
+            // The rest of that stream is given up in the same loop.
+            for seen in self.seen_of(sent.stream) {
+                seen.call.replier.reply(Outcome::Unknown);
+            }
         }
     }
 
@@ -368,28 +377,62 @@ impl Leading {
         self.waiting = kept;
     }
 
-    fn execute(&mut self, wall_ms: Option<u64>, core: &Core, keeping: &Keeping, out: &mut Out) {
+    fn execute(
+        &mut self,
+        now: Time,
+        wall_ms: Option<u64>,
+        core: &Core,
+        keeping: &Keeping,
+        out: &mut Out,
+    ) {
         let why = self.full.as_deref().or(keeping.trouble());
         if let Some(why) = why {
             return self.refuse_all(&Outcome::NotNow(why.to_owned()));
         }
-        let mut round = Round::default();
-        let applied = keeping.applied().frame;
-        for waiting in std::mem::take(&mut self.fetched) {
-            self.execute_one(waiting, wall_ms, applied, core, &mut round);
-        }
+        let time_ms = match &mut self.reign {
+            Some(reign) if !mutation::is(Mutation::TimeGoesBack) => {
+                reign.clock.now(now, wall_ms, reign.time_ms)
+            }
+            _ => wall_ms.unwrap_or(0),
+        };
+        let mut round = Round {
+            time_ms,
+            applied: keeping.applied().frame,
+            pending: std::mem::take(&mut self.pending),
+            ..Round::default()
+        };
+        self.go_on(wall_ms, core, &mut round);
+        let answers = match self.waiting.is_empty() && self.fetched.is_empty() {
+            true => 0,
+            false => self.answers_bytes(),
+        };
         while self.has_room(core)
+            && answers + round.seen_bytes < ANSWERS_BYTES_MAX
+            && self.may_fetch(&round)
             && let Some(waiting) = self.waiting.pop_front()
         {
             self.waiting_bytes -= waiting.call.command.bytes();
             let order = waiting.call.order;
+            if order.is_some_and(|order| self.held.contains_key(&order)) {
+                self.foresee(&waiting, core, &mut round);
+            }
             match order.and_then(|order| self.held.get_mut(&order)) {
                 Some(held) => held.push(waiting),
-                None => self.execute_one(waiting, wall_ms, applied, core, &mut round),
+                None => self.execute_one(waiting, wall_ms, core, &mut round),
             }
+        }
+        if self.has_room(core) && answers + round.seen_bytes < ANSWERS_BYTES_MAX {
+            self.go_on_with_large(wall_ms, core, &mut round);
         }
         self.end_frame(&mut round);
         self.end_round(round, core, out);
+    }
+
+    /// The bytes of answers that wait.
+    fn answers_bytes(&self) -> usize {
+        let seen = self.seen.iter().map(|seen| &seen.outcome);
+        let sent = self.sent.iter().map(|sent| &sent.outcome);
+        seen.chain(sent).map(bytes_of).sum()
     }
 
     fn has_room(&self, core: &Core) -> bool {
@@ -404,15 +447,19 @@ impl Leading {
         &mut self,
         waiting: Waiting,
         wall_ms: Option<u64>,
-        applied: u64,
         core: &Core,
         round: &mut Round,
     ) {
         let order = waiting.call.order;
-        let fetching = round.fetching.len();
-        self.try_one(waiting, wall_ms, applied, core, round);
+        let unfinished =
+            |leading: &Leading, round: &Round| round.pending.calls.len() + leading.deep.len();
+        let before = unfinished(self, round);
+        self.try_one(waiting, wall_ms, core, round);
         let Some(order) = order else { return };
-        if round.fetching.len() > fetching {
+        if mutation::is(Mutation::OrderOvertaken) {
+            return;
+        }
+        if unfinished(self, round) > before {
             self.held.entry(order).or_default();
         } else if let Some(held) = self.held.remove(&order) {
             for waiting in held.into_iter().rev() {
@@ -426,10 +473,14 @@ impl Leading {
         &mut self,
         mut waiting: Waiting,
         wall_ms: Option<u64>,
-        applied: u64,
         core: &Core,
         round: &mut Round,
     ) {
+        if let Command::Fill(fill) = &waiting.call.command
+            && let Err(why) = filling::check(&fill.step, wall_ms)
+        {
+            return waiting.call.replier.reply(Outcome::Refused(why));
+        }
         let time_ms = waiting.call.command.time_ms();
         if self
             .reign
@@ -443,7 +494,11 @@ impl Leading {
         };
         if round.is_empty() {
             // A frame has one time. It never goes back.
-            reign.time_ms = reign.time_ms.max(wall_ms.unwrap_or(0)).max(time_ms);
+            let least = match mutation::is(Mutation::TimeGoesBack) {
+                true => 0,
+                false => reign.time_ms,
+            };
+            reign.time_ms = least.max(round.time_ms).max(time_ms);
         }
         let random = *waiting.random.get_or_insert_with(|| {
             self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -458,35 +513,16 @@ impl Leading {
             random,
         );
         let (outcome, done) = match ran {
-            Ran::Missing(_) if waiting.pinned.bytes() > PINNED_BYTES_MAX => {
-                let why = format!(
-                    "the command reads more than {PINNED_BYTES_MAX} bytes of rows: do it in several"
-                );
-                return waiting.call.replier.reply(Outcome::Refused(why));
-            }
-            Ran::Missing(missing) if waiting.rounds < ROUNDS_MAX => {
-                waiting.rounds += 1;
-                waiting.from.get_or_insert(applied);
-                let asked = missing.ranges.iter().map(|(key, _)| key.clone());
-                waiting.asked = asked.collect();
-                waiting.asked_rows.clone_from(&missing.keys);
-                round.missing.keys.extend(missing.keys);
-                round.missing.ranges.extend(missing.ranges);
-                round.fetching.push(waiting);
-                return;
-            }
-            Ran::Missing(_) => {
-                let why = "the command asks for rows without end";
-                let outcome = Outcome::Refused(why.to_owned());
-                return waiting.call.replier.reply(outcome);
-            }
+            Ran::Missing(missing) => return self.ask_for(waiting, missing, round),
             Ran::Done(outcome, done) => (outcome, done),
         };
         if done.writes.is_empty() && done.forgotten.is_empty() {
+            round.seen_bytes += bytes_of(&outcome);
             round.seen.push(Seen {
                 number: waiting.number,
                 stream: reign.stream,
                 frame: done.seen,
+                next: reign.frame + 1,
                 barrier: 0,
                 has_passed: false,
                 call: waiting.call,
@@ -541,11 +577,14 @@ impl Leading {
                 call,
                 outcome,
                 until: None,
+                is_forgotten: false,
             });
         }
     }
 
-    fn end_round(&mut self, round: Round, core: &Core, out: &mut Out) {
+    fn end_round(&mut self, mut round: Round, core: &Core, out: &mut Out) {
+        self.pending = std::mem::take(&mut round.pending);
+        self.fetch(round.applied, core, out);
         let Some(reign) = &self.reign else { return };
         if !round.submits.is_empty() {
             let (stream, bytes) = (reign.stream, round.submits);
@@ -555,33 +594,16 @@ impl Leading {
             self.barriers += 1;
             let barrier = number_of_commands(self.barriers);
             core.wish(out, Wish::Barrier { barrier });
-            self.seen
-                .extend(round.seen.into_iter().map(|seen| Seen { barrier, ..seen }));
+            let has_passed = mutation::is(Mutation::CommandsReadWithoutBarrier);
+            self.seen.extend(round.seen.into_iter().map(|seen| Seen {
+                barrier,
+                has_passed,
+                ..seen
+            }));
+            if has_passed {
+                self.answer_seen();
+            }
         }
-        if let Some(shelf) = &core.shelf
-            && !round.fetching.is_empty()
-        {
-            self.fetches += 1;
-            let from = match mutation::is(Mutation::HostForgetsLaterWrites) {
-                true => u64::MAX,
-                false => round
-                    .fetching
-                    .iter()
-                    .filter_map(|w| w.from)
-                    .min()
-                    .unwrap_or(0),
-            };
-            self.fetching.insert(self.fetches, (from, round.fetching));
-            let lane = jobs::READERS[self.fetches as usize % jobs::READERS.len()];
-            core.run(out, lane, jobs::fetch(shelf, self.fetches, round.missing));
-        }
-    }
-
-    /// Lets rows go that the shelf has, and no read that is under way may have missed.
-    pub fn shrink(&mut self, applied: u64, bounds: &Bounds) {
-        let oldest = self.fetching.values().map(|(from, _)| *from).min();
-        let until = oldest.unwrap_or(u64::MAX).min(applied);
-        self.overlay.shrink(until, bounds.kept_bytes_max);
     }
 
     /// Turns away what was not executed.
@@ -607,15 +629,22 @@ impl Leading {
 
     pub fn deadline(&self) -> Option<Time> {
         let until = self.sent.front().and_then(|sent| sent.until);
-        let held = self.waiting.iter().map(|waiting| waiting.call.since + HOLD);
-        let held = held.min().filter(|_| self.reign.is_none());
-        until.into_iter().chain(held).min()
+        let waiting = self.waiting.iter().filter(|_| self.reign.is_none());
+        let held = waiting.map(|waiting| waiting.call.since + HOLD);
+        let soon = self.goes_on.then_some(Time::ZERO);
+        until.into_iter().chain(held).chain(soon).min()
     }
 }
 
 /// The commands that one round executes.
 #[derive(Default)]
 struct Round {
+    /// The frame that the shelf had applied when the round began.
+    applied: u64,
+    /// The time of the log now.
+    time_ms: u64,
+    /// The commands that need many rows and go on.
+    deep: usize,
     /// The rows of the frame that is not ended.
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     forgotten: Vec<Vec<u8>>,
@@ -624,13 +653,170 @@ struct Round {
     /// Frames.
     submits: Vec<u8>,
     seen: Vec<Seen>,
-    missing: Missing,
-    fetching: Vec<Waiting>,
+    seen_bytes: usize,
+    pending: Pending,
+}
+
+fn bytes_of(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Chosen(answer) => answer.len(),
+        _ => 0,
+    }
 }
 
 impl Round {
     /// Whether nothing is written that is in no frame.
     fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.forgotten.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use paxos::{NodeId, StreamSequence};
+
+    use super::*;
+    use crate::group::Replier;
+    use crate::machine::Command;
+
+    const STREAM: StreamName = StreamName {
+        owner: NodeId(1),
+        sequence: StreamSequence {
+            incarnation: 1,
+            counter: 1,
+        },
+    };
+
+    fn call(order: u64, tell: &mpsc::Sender<u64>) -> Call {
+        let tell = tell.clone();
+        Call {
+            command: Command::Plain(Vec::new()),
+            replier: Replier::new(move |_| _ = tell.send(order)),
+            since: Time::ZERO,
+            order: Some(order),
+        }
+    }
+
+    /// Leads, has executed a command that wrote and one that read of each of two orders, and nothing of it is chosen.
+    fn leading(tell: &mpsc::Sender<u64>) -> Leading {
+        let mut leading = Leading::new(0);
+        leading.begin(Time::ZERO, STREAM, Applied::default());
+        for order in [1, 2] {
+            leading.sent.push_back(Sent {
+                number: 2 * order,
+                stream: STREAM,
+                end: 10 * order,
+                call: call(order, tell),
+                outcome: Outcome::Chosen(Vec::new()),
+                until: None,
+                is_forgotten: false,
+            });
+            leading.seen.push(Seen {
+                number: 2 * order + 1,
+                stream: STREAM,
+                frame: 1,
+                next: 2,
+                barrier: 0,
+                has_passed: false,
+                call: call(order, tell),
+                outcome: Outcome::Chosen(Vec::new()),
+            });
+        }
+        leading
+    }
+
+    #[test]
+    fn what_the_gone_asked_for_is_not_executed_again_when_its_stream_ends() {
+        let (tell, _told) = mpsc::channel();
+        let mut leading = leading(&tell);
+        leading.forget_order(1);
+        leading.on_deposed(Time::ZERO, STREAM);
+        leading.on_ended(STREAM, Some(0));
+        let waiting: Vec<u64> = leading
+            .waiting
+            .iter()
+            .map(|waiting| waiting.number)
+            .collect();
+        assert_eq!(waiting, [4, 5]);
+    }
+
+    /// A read and, behind it, a write of one order, both executed and not answered.
+    fn read_then_wrote(tell: &mpsc::Sender<u64>) -> Leading {
+        let mut leading = leading(tell);
+        leading.forget_order(2);
+        leading.sent[0].number = 4;
+        leading.seen[0].frame = 0;
+        leading.seen[0].next = 1;
+        leading.sent.truncate(1);
+        leading
+    }
+
+    #[test]
+    fn a_read_is_not_executed_again_behind_what_its_order_wrote() {
+        let numbers = |leading: &Leading| -> Vec<u64> {
+            leading
+                .waiting
+                .iter()
+                .map(|waiting| waiting.number)
+                .collect()
+        };
+        // Chosen, though its leader was deposed: the read stands where it was executed.
+        let (tell, told) = mpsc::channel();
+        let mut one = read_then_wrote(&tell);
+        one.on_deposed(Time::ZERO, STREAM);
+        assert_eq!(numbers(&one), []);
+        one.on_passed(0, None);
+        assert_eq!(told.try_iter().count(), 0);
+        one.on_chosen(STREAM, 10, 1);
+        one.on_ended(STREAM, Some(10));
+        assert_eq!((numbers(&one), told.try_iter().count()), (vec![], 2));
+        // Chosen before its leader was deposed.
+        let mut one = read_then_wrote(&tell);
+        one.on_chosen(STREAM, 10, 1);
+        one.on_deposed(Time::ZERO, STREAM);
+        assert_eq!((numbers(&one), told.try_iter().count()), (vec![], 2));
+        // Never chosen: both are executed again.
+        let mut one = read_then_wrote(&tell);
+        one.on_deposed(Time::ZERO, STREAM);
+        one.on_ended(STREAM, Some(0));
+        assert_eq!((numbers(&one), told.try_iter().count()), (vec![3, 4], 0));
+        // Nobody can say what became of the write.
+        for is_told in [true, false] {
+            let mut one = read_then_wrote(&tell);
+            one.on_deposed(Time::ZERO, STREAM);
+            match is_told {
+                true => one.on_ended(STREAM, None),
+                false => one.give_up(Time::ZERO + UNKNOWN_AFTER),
+            }
+            assert_eq!((numbers(&one), told.try_iter().count()), (vec![], 2));
+        }
+        // A frame of another stream proves nothing.
+        let mut one = read_then_wrote(&tell);
+        let other = StreamName {
+            owner: NodeId(2),
+            ..STREAM
+        };
+        one.on_chosen(other, 10, 1);
+        assert_eq!(told.try_iter().count(), 0);
+    }
+
+    #[test]
+    fn what_was_not_done_comes_back_to_its_place() {
+        let (tell, told) = mpsc::channel();
+        let mut leading = leading(&tell);
+        leading.on_deposed(Time::ZERO, STREAM);
+        leading.on_chosen(STREAM, 10, 1);
+        leading.on_ended(STREAM, Some(10));
+        let waiting: Vec<u64> = leading
+            .waiting
+            .iter()
+            .map(|waiting| waiting.number)
+            .collect();
+        assert_eq!(
+            (waiting, told.try_iter().collect()),
+            (vec![3, 4, 5], vec![1])
+        );
     }
 }

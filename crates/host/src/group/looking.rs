@@ -64,6 +64,11 @@ impl Looking {
         }
     }
 
+    /// Whether somebody waits until frames are applied.
+    pub fn awaits_frames(&self) -> bool {
+        !self.passed.is_empty()
+    }
+
     pub fn on_looked(&mut self) {
         self.running -= 1;
     }

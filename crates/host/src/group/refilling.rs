@@ -54,6 +54,13 @@ impl Refilling {
                             core.name
                         ),
                     ),
+                    Some(Filled::Before) => (
+                        Not::Before,
+                        format!(
+                            "the machine {} was filled from this backup before, and may have been written since: it is left as it is; to have the backup's rows again, delete its log first (`logberg log delete`)",
+                            core.name
+                        ),
+                    ),
                     Some(Filled::NotNext(why)) => (Not::Allowed, why.to_owned()),
                     None => (Not::Allowed, "nobody understands the answer".to_owned()),
                 },

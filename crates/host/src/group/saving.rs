@@ -1,12 +1,12 @@
 //! All rows of the machine for clients who save them, as of one position, while the log goes on.
 //!
 //! ```text
-//!  Save ─ as a look: a barrier, then all that was chosen by then is on the shelf ─▶ a snapshot, held ─▶ Saving(position)
-//!  Next ─ a page is read on a lane ─▶ Page … Next ─▶ Page … the last one ─▶ the snapshot is let go
+//!  Save ─ as a look: a barrier, then all that was chosen by then is on the shelf ─▶ a cursor ─▶ Saving(position)
+//!  Next ─ a page is read on a lane ─▶ Page … Next ─▶ Page … the last one ─▶ the cursor is let go
 //! ```
 //!
-//! One page of a client is in memory at a time, and the next is read when he has taken it. A shelf keeps what a snapshot shows, so
-//! few are held, and the node tells when a client is gone, or stood still for too long.
+//! One page of a client is in memory at a time, and the next is read when he has taken it. A shelf keeps what a cursor is to give, so
+//! there are few, and the node tells when a client is gone, or stood still for too long.
 //!
 //! ‡ Saved are the machine's rows alone. The host's own say how this log came to them, and mean nothing in another.
 
@@ -15,14 +15,14 @@ use std::ops::Bound;
 
 use letters::{Not, Wish, Word};
 use paxos::Time;
-use shelf::{Held, PageBounds, ShelfError};
+use shelf::{Cursor, PageBounds, ShelfError, Snapshot};
 
 use super::{Core, Glance, Looking, Out};
 use crate::jobs::{self, Look};
 use crate::sessions;
 use crate::state::{MACHINE, behind};
 
-/// So many snapshots are held at a time.
+/// So many backups are taken at a time.
 const SAVES_MAX: usize = 2;
 const ROWS_MAX: usize = 16_384;
 
@@ -34,7 +34,7 @@ pub struct Saving {
 }
 
 enum Stage {
-    /// No snapshot is there yet.
+    /// No cursor is there yet.
     Looks,
     /// A page is being read.
     Reads,
@@ -42,18 +42,17 @@ enum Stage {
     Told(Box<Saved>),
 }
 
-/// The rows of one snapshot, as far as they were read.
+/// The rows of one state, as far as they were read.
 pub struct Saved {
-    snapshot: Held,
+    cursor: Cursor,
     sessions: u64,
-    last_key: Option<Vec<u8>>,
     page: Vec<u8>,
     is_all: bool,
 }
 
 impl Saved {
     /// Errors: a sentence.
-    pub fn begin(snapshot: Held) -> Result<Box<Saved>, String> {
+    pub fn begin(snapshot: &dyn Snapshot) -> Result<Box<Saved>, String> {
         let mark = snapshot.get(crate::filling::ROW);
         let mark = mark.map_err(|error| error.to_string())?;
         if crate::filling::is_open(mark.as_deref()) {
@@ -61,10 +60,12 @@ impl Saved {
         }
         let numbers = snapshot.get(sessions::NUMBERS);
         let numbers = numbers.map_err(|error| error.to_string())?;
+        let to = behind(&[MACHINE]);
+        let to = to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let cursor = snapshot.cursor(Bound::Included(&[MACHINE]), to);
         Ok(Box::new(Saved {
-            snapshot,
+            cursor: cursor.map_err(|error| error.to_string())?,
             sessions: sessions::next_number(numbers.as_deref()),
-            last_key: None,
             page: Vec::new(),
             is_all: false,
         }))
@@ -72,17 +73,11 @@ impl Saved {
 
     /// Reads the next page, of about so many bytes.
     pub fn read_page(&mut self, bytes_max: usize) -> Result<(), ShelfError> {
-        let from = match &self.last_key {
-            Some(key) => Bound::Excluded(key.as_slice()),
-            None => Bound::Included(&[MACHINE][..]),
-        };
-        let to = behind(&[MACHINE]);
-        let to = to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let bounds = PageBounds {
             rows_max: ROWS_MAX,
             bytes_max,
         };
-        let page = self.snapshot.scan(from, to, bounds)?;
+        let page = self.cursor.next_page(bounds)?;
         self.page = Vec::new();
         for (key, value) in &page.rows {
             // Without the tag.
@@ -90,7 +85,6 @@ impl Saved {
             formats::rows::push(&mut self.page, key, value);
         }
         self.is_all = page.is_last;
-        self.last_key = page.rows.into_iter().last().map(|(key, _)| key);
         Ok(())
     }
 }
@@ -142,7 +136,7 @@ impl Saving {
         }
         match saved {
             Ok(saved) => {
-                let applied = saved.snapshot.applied();
+                let applied = saved.cursor.applied();
                 let word = Word::Saving {
                     position: applied.position,
                     frame: applied.frame,
@@ -177,11 +171,12 @@ impl Saving {
             Ok(saved) => saved,
             Err(error) => {
                 let why = format!("the state cannot be read here: {error}; ask another node");
+                // Else it is of a state that was given up, maybe.
                 if is_there {
                     not(core, client, Not::Here, why, out);
-                }
-                if !matches!(error, ShelfError::Io { .. }) {
-                    core.halt_for(out, &error);
+                    if !matches!(error, ShelfError::Io { .. }) {
+                        core.halt_for(out, &error);
+                    }
                 }
                 return;
             }
@@ -204,21 +199,7 @@ impl Saving {
     }
 
     /// Tells those who get no look why, and all once the state is given up or goes no further.
-    pub fn settle(&mut self, core: &Core, applied: u64, looking: &mut Looking, out: &mut Out) {
-        let bytes_max = core.bounds.held_bytes_max;
-        let is_old = |_: &u64, stage: &mut Stage| {
-            let saved = match stage {
-                Stage::Told(saved) => saved,
-                Stage::Looks | Stage::Reads => return false,
-            };
-            applied.saturating_sub(saved.snapshot.applied().position) > bytes_max
-        };
-        for (client, _) in self.clients.extract_if(.., is_old) {
-            let why = format!(
-                "more than {bytes_max} bytes were written while the rows of one moment were read: read them faster, or while less is written"
-            );
-            not(core, client, Not::Room, why, out);
-        }
+    pub fn settle(&mut self, core: &Core, looking: &mut Looking, out: &mut Out) {
         if self.generation != core.generation || core.halted.is_some() {
             self.generation = core.generation;
             for client in std::mem::take(&mut self.clients).into_keys() {

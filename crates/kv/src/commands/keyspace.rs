@@ -5,6 +5,7 @@ mod deadlines;
 mod forget;
 mod look;
 mod object;
+mod usage;
 mod walk;
 
 pub(crate) use copy::{copy, rename, renamenx};
@@ -14,5 +15,6 @@ pub(crate) use deadlines::{
 pub(crate) use forget::{del, flush};
 pub(crate) use look::{exists, type_of};
 pub(crate) use object::object;
+pub(crate) use usage::memory;
 pub(super) use walk::with_keys;
 pub(crate) use walk::{dbsize, keys, randomkey};

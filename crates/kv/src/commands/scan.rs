@@ -19,8 +19,8 @@ use crate::rows::{
 };
 use crate::slot::{Life, slot_of};
 
-/// The slots that one step of SCAN looks at, and how many it asks for at once.
-const SLOTS_MAX: usize = 2048;
+/// The slots that one step of SCAN looks at.
+pub const SCANNED_SLOTS_MAX: usize = 2048;
 const SLOTS_ASKED: usize = 256;
 
 /// The most rows that a step returns, whatever COUNT says.
@@ -75,6 +75,16 @@ fn place(cursor: u64) -> (u64, u64) {
     (place >> 48, place & ((1 << 48) - 1))
 }
 
+/// The slot in which a step of SCAN begins; `None`: that is no SCAN, or its cursor is none.
+pub fn scans_from(words: &[&[u8]]) -> Option<u16> {
+    let [name, cursor, ..] = words else {
+        return None;
+    };
+    let cursor = cursor_of(cursor).ok()?;
+    let slot = u16::try_from(place(cursor).0).unwrap_or(u16::MAX);
+    name.eq_ignore_ascii_case(b"scan").then_some(slot)
+}
+
 fn cursor_at(slot: u16, hash: u64) -> u64 {
     (u64::from(slot) << 48 | hash) + 1
 }
@@ -84,7 +94,7 @@ pub(crate) fn scan(db: &mut Db, args: &Args) -> Done {
     let options = options(&mut args.rest(2), true)?;
     let lives = db.context.lives;
     let first = lives.partition_point(|life| u64::from(life.slot) < slot);
-    let last = lives.len().min(first.saturating_add(SLOTS_MAX));
+    let last = lives.len().min(first.saturating_add(SCANNED_SLOTS_MAX));
     let looked = lives.get(first..last).unwrap_or_default();
     let mut found = Vec::new();
     let mut left = options.count;

@@ -21,6 +21,8 @@ pub(crate) struct Db<'a> {
     pub view: &'a mut dyn View,
     pub context: &'a Context<'a>,
     pub life: Option<Life>,
+    /// The command may write.
+    pub writes: bool,
     pub effects: Effects,
     /// Bytes that may still be read into the reply.
     left: usize,
@@ -32,6 +34,7 @@ impl<'a> Db<'a> {
             view,
             context,
             life,
+            writes: false,
             effects: Effects::default(),
             left: context.bounds.reply_bytes_max,
         }
@@ -74,8 +77,13 @@ impl<'a> Db<'a> {
     }
 
     fn row_of(&mut self, key: &[u8]) -> Result<Option<Meta>, Fail> {
-        let row = self.view.get(&keys::meta(&self.life()?, key))?;
-        row.map(|row| Meta::decode(&row)).transpose()
+        let life = self.life()?;
+        let row = self.view.get(&keys::meta(&life, key));
+        if row.is_err() && self.writes {
+            // A command that makes a key or takes it away counts it: that row is fetched together with its own.
+            _ = self.view.get(&keys::header(&life));
+        }
+        row?.map(|row| Meta::decode(&row)).transpose()
     }
 
     pub fn is_expired(&mut self, meta: &Meta) -> bool {

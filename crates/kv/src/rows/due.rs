@@ -6,11 +6,14 @@ use crate::rows::{Db, keys};
 /// Takes away keys whose deadline has passed, at most so many. A row of a deadline without its key, or of one that was moved, goes alone.
 pub(crate) fn take(db: &mut Db, count: usize) -> Result<Vec<Vec<u8>>, Fail> {
     let life = db.life()?;
-    let (from, to) = keys::deadlines_until(&life, db.now());
+    // ‡ The range is the same at any time: when its rows were fetched it is later, and another range would have to be fetched.
+    let (from, to) = keys::deadlines(&life);
+    let now = db.now();
     let rows = db.view.range(&from, &to, count)?.rows;
     let due: Vec<_> = rows
         .iter()
         .filter_map(|(row, _)| keys::deadline_of(row))
+        .take_while(|(deadline, _)| *deadline <= now)
         .collect();
     let names: Vec<&[u8]> = due.iter().map(|(_, key)| *key).collect();
     db.ask(&names)?;

@@ -75,6 +75,11 @@ pub(crate) fn members_prefix(life: &Life, id: u64) -> Vec<u8> {
     of_id(life, MEMBER, id)
 }
 
+/// The range of the members, or of the items, below this id.
+pub(crate) fn members_of(life: &Life, id: u64) -> (Vec<u8>, Vec<u8>) {
+    (members_prefix(life, id), members_prefix(life, id + 1))
+}
+
 pub(crate) fn member(life: &Life, id: u64, member: &[u8]) -> Vec<u8> {
     let mut row = of_id(life, MEMBER, id);
     row.extend_from_slice(&hash_bytes(hash48(member)));
@@ -139,10 +144,9 @@ pub(crate) fn deadline(life: &Life, deadline_ms: u64, key: &[u8]) -> Vec<u8> {
     row
 }
 
-/// The range of the deadlines up to and with this.
-pub(crate) fn deadlines_until(life: &Life, time_ms: u64) -> (Vec<u8>, Vec<u8>) {
-    let from = tagged(life, DEADLINE);
-    (from, deadline(life, time_ms.saturating_add(1), &[]))
+/// The range of all deadlines.
+pub(crate) fn deadlines(life: &Life) -> (Vec<u8>, Vec<u8>) {
+    (tagged(life, DEADLINE), tagged(life, DEADLINE + 1))
 }
 
 /// The deadline and the key of such a row.

@@ -83,8 +83,13 @@ impl Text {
         let from = keys::chunk(&life, big.id, first as u64);
         let to = keys::chunk(&life, big.id, places.end.div_ceil(CHUNK) as u64);
         let rows = chunks(db, from, &to)?;
-        let bytes: Vec<u8> = rows.into_iter().flat_map(|(_, chunk)| chunk).collect();
+        let mut bytes = Vec::with_capacity(rows.len() * CHUNK);
+        rows.iter()
+            .for_each(|(_, chunk)| bytes.extend_from_slice(chunk));
         let skipped = places.start - first * CHUNK;
+        if skipped == 0 && bytes.len() == places.len() {
+            return Ok(bytes);
+        }
         Ok(bytes
             .get(skipped..skipped + places.len())
             .unwrap_or_default()

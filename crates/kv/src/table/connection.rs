@@ -1,7 +1,7 @@
 //! Commands of the connection, the cluster and transactions. The door answers them, but for COMMAND.
 
 use super::row;
-use crate::commands::about;
+use crate::commands::{about, keyspace};
 use crate::spec::CommandSpec;
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
@@ -111,7 +111,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         ),
     row("memory", -2, &[], [0, 0, 0])
         .about("server", "4.0.0", "That of the subcommand")
-        .says("Reports the use of memory", &["@slow"]),
+        .says("Reports the use of memory", &["@slow"])
+        .on(keyspace::memory),
     row(
         "multi",
         1,

@@ -18,6 +18,8 @@ pub struct Memory {
     /// The rows of a page, as a bound in bytes makes them few.
     pub page_rows_max: usize,
     seed: u64,
+    /// A fetch takes so long.
+    pub fetch_ms: u64,
     /// How often a command was executed anew.
     pub again: u64,
 }
@@ -43,6 +45,7 @@ impl Memory {
             away: 0,
             page_rows_max: usize::MAX,
             seed,
+            fetch_ms: 0,
             again: 0,
         }
     }
@@ -82,7 +85,10 @@ impl Memory {
                     }
                     return executed;
                 }
-                Err(Away) => self.again += 1,
+                Err(Away) => {
+                    self.again += 1;
+                    self.time_ms += self.fetch_ms;
+                }
             }
         }
     }
@@ -104,13 +110,17 @@ impl Memory {
                 here: &mut here,
                 random: self.seed,
             };
-            match act(&mut view) {
+            let acted = act(&mut view);
+            match acted {
                 Ok(done) => {
                     let (own, forgotten) = (view.own, view.forgotten);
                     self.write(own, forgotten);
                     return done;
                 }
-                Err(kv::Halt::Stop(Away)) => self.again += 1,
+                Err(kv::Halt::Stop(Away)) => {
+                    self.again += 1;
+                    self.time_ms += self.fetch_ms;
+                }
                 Err(kv::Halt::Unknown(words)) => panic!("{words}"),
             }
         }

@@ -106,6 +106,75 @@ fn what_is_due_is_worked_off_in_the_order_of_deadlines() {
     rows::check(&memory);
 }
 
+#[test]
+fn rows_that_are_fetched_are_of_use_at_a_later_time() {
+    let mut memory = Memory::new(1);
+    memory.reply("SET {t} 1 PX 100");
+    memory.time_ms += 100;
+    (memory.away, memory.fetch_ms) = (8, 5);
+    let life = life_of(&memory, "{t}");
+    assert_eq!(memory.take_expired(life), [b"{t}".to_vec()]);
+    assert!(memory.again <= 5, "executed anew {} times", memory.again);
+    // The times of commands are drawn from the clock, too.
+    for command in [
+        "SETEX a 1 x",
+        "EXPIRE a 100",
+        "PTTL a",
+        "GETEX a PX 5",
+        "GET a",
+    ] {
+        memory.again = 0;
+        memory.reply(command);
+        assert!(memory.again <= 5, "{command}: {} times", memory.again);
+    }
+}
+
+#[test]
+fn a_step_of_a_scan_begins_in_the_slot_of_its_cursor() {
+    let cursor = ((5_u64 << 48) + 8).to_string();
+    let from = |words: &[&str]| {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        kv::scans_from(&words)
+    };
+    assert_eq!(from(&["scan", "0"]), Some(0));
+    assert_eq!(from(&["SCAN", &cursor, "COUNT", "7"]), Some(5));
+    assert_eq!(from(&["SCAN", "9223372036854775807"]), Some(32_767));
+    for other in [
+        &["SCAN"][..],
+        &["SCAN", "x"],
+        &["SCAN", "-1"],
+        &["DBSIZE"],
+        &["KEYS", "0"],
+    ] {
+        assert_eq!(from(other), None, "{other:?}");
+    }
+    // It is shown the slots from there on, and one more than it looks at: so it knows that it is not over.
+    let mut memory = Memory::new(6);
+    for number in 0..2000 {
+        memory.reply(&format!("SET k{number} 1"));
+    }
+    let full: Vec<Life> = memory.lives.clone();
+    let (mut cursor, mut found) = ("0".to_owned(), BTreeSet::new());
+    loop {
+        let begin = usize::from(from(&["SCAN", &cursor]).expect("a slot"));
+        let shown = full.iter().skip(begin).take(kv::SCANNED_SLOTS_MAX + 1);
+        memory.lives = shown.copied().collect();
+        let reply = memory.reply(&format!("SCAN {cursor} COUNT 100"));
+        let Value::Array(parts) = reply else {
+            panic!("{reply:?}");
+        };
+        let [Value::Bulk(next), Value::Array(names)] = &parts[..] else {
+            panic!("{parts:?}");
+        };
+        found.extend(names.iter().map(|name| format!("{name:?}")));
+        cursor = String::from_utf8_lossy(next).into_owned();
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(found.len(), 2000);
+}
+
 /// Walks with a command until the cursor is 0 again; between two steps something happens.
 fn walk(
     memory: &mut Memory,

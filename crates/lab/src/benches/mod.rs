@@ -5,13 +5,14 @@
 //!   move  auxiliary  memory           paper                             instructions
 //!   catch-up  many-logs               rivals
 //!   reconfigure  elections  recover
-//!   shelf  guest
+//!   shelf  guest  kv
 //! ```
 
 pub mod auxiliary;
 pub mod catch_up;
 pub mod elections;
 pub mod guest;
+pub mod kv;
 pub mod many_logs;
 pub mod memory;
 pub mod moves;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use linux::KernelConfig;
+use terminal::exit::Failure;
 
 /// Run one node of a cluster, with a disk that fails when it is told to
 #[derive(Debug, Args)]
@@ -21,10 +22,16 @@ pub struct Arguments {
     /// The disk fails as this file says, which is read at each durable write (crates/linux/src/fault_file.rs)
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
+    /// Break this rule, of a program that was built with the feature `mutations`
+    #[arg(long, value_name = "RULE", hide = true)]
+    mutate: Option<String>,
 }
 
 impl Arguments {
     pub fn run(self) -> Result<()> {
+        if let Some(rule) = &self.mutate {
+            break_rule(rule)?;
+        }
         let mut kernel = KernelConfig::default();
         if let Some(file) = &self.faults {
             tracing::warn!(file = %file.display(), "the disk fails as this file says");
@@ -32,4 +39,22 @@ impl Arguments {
         kernel.faults.file = self.faults;
         self.node.run(kernel)
     }
+}
+
+#[cfg(feature = "mutations")]
+fn break_rule(name: &str) -> Result<()> {
+    use paxos::mutation::{Mutation, select, set_asserts};
+    let Some(rule) = Mutation::named(name) else {
+        return Err(Failure::usage(format!("there is no rule {name}")).into());
+    };
+    // Its clients are to see it, and not its own asserts.
+    set_asserts(false);
+    select(Some(rule));
+    Ok(())
+}
+
+#[cfg(not(feature = "mutations"))]
+fn break_rule(name: &str) -> Result<()> {
+    let sentence = format!("{name} can be broken by a program with the feature `mutations` only");
+    Err(Failure::usage(sentence).into())
 }

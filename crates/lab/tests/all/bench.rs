@@ -228,3 +228,52 @@ fn a_machine_is_measured_and_its_losses_are_made_good() {
     assert!(memory.iter().all(|one| number(one, "rss_mb") > 0.0));
     assert_empty(directory.path());
 }
+
+#[test]
+fn keys_are_measured_and_every_value_that_is_read_is_right() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "kv --keys 300 --clients 4 --pipeline 3 --value-size 64 --seconds 0.5 --times 1 --failover 1 --idle 20";
+    // No rival is to be found there.
+    let mut command = command(PROGRAM, directory.path(), arguments);
+    let output = command.env("PATH", directory.path()).output();
+    let report = json(&output.expect("the program runs"));
+    let loads = |part: &str| {
+        let all = report[part].as_array().expect("a list").iter();
+        let load = |one: &Value| {
+            let op = one["op"].as_str().expect("a name").to_owned();
+            (op, number(one, "clients"), number(one, "pipeline"))
+        };
+        all.map(load).collect::<Vec<_>>()
+    };
+    let counts = [(1.0, 1.0), (4.0, 1.0), (4.0, 3.0)];
+    let of = |op: &str| counts.map(|(clients, pipeline)| (op.to_owned(), clients, pipeline));
+    let expected = [of("set"), of("get")].concat();
+    for part in ["cells", "roles"] {
+        assert_eq!(loads(part), expected, "{part}");
+        for one in report[part].as_array().unwrap() {
+            assert!(number(one, "ops_per_s") > 0.0, "{one}");
+            assert!(number(one, "p50_ms") <= number(one, "p99_ms"), "{one}");
+            assert_eq!(number(one, "wrong"), 0.0, "{one}");
+        }
+    }
+    let cells = report["cells"].as_array().unwrap();
+    assert!(number(&cells[0], "raw_append_p50_ms") > 0.0, "{report}");
+    assert!(cells[1]["raw_append_p50_ms"].is_null(), "{report}");
+    assert!(cells.iter().all(|cell| number(cell, "cpu_us_per_op") > 0.0));
+    for figure in ["leader_cpu_us_per_op", "followers_cpu_us_per_op"] {
+        let of_set = &report["roles"].as_array().unwrap()[1];
+        assert!(number(of_set, figure) > 0.0, "{figure}: {report}");
+    }
+    let failover = &report["failover"];
+    assert_eq!(failover["all_ms"].as_array().map(Vec::len), Some(1));
+    assert!(number(failover, "max_ms") > 0.0, "{report}");
+    assert_eq!(number(failover, "lost"), 0.0);
+    assert_eq!(number(&report["idle"], "connections"), 20.0);
+    assert!(number(&report["idle"], "before_mb") > 0.0, "{report}");
+    let skipped = report["skipped"].as_array().unwrap();
+    assert_eq!(skipped.len(), 2, "{report}");
+    for said in skipped {
+        assert!(said.as_str().unwrap().contains("--rivals DIR"), "{said}");
+    }
+    assert_empty(directory.path());
+}

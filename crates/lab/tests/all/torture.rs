@@ -97,6 +97,62 @@ fn twelve_seconds_of_faults_lose_nothing() {
     assert_eq!(processes(directory.path()), Vec::<String>::new());
 }
 
+#[test]
+fn twelve_seconds_of_faults_leave_an_order_of_all_that_clients_of_keys_were_answered() {
+    let directory = tempfile::tempdir().expect("a place");
+    let arguments = "--kv --minutes 0.2 --faults kill,stop,partition,lose-state --seed 31";
+    let (output, report) = run(directory.path(), arguments);
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    assert_eq!(number(&report, "violations_count"), 0);
+    assert_eq!(number(&report, "objects"), number(&report, "linearizable"));
+    assert!(number(&report, "objects") >= 16, "{report}");
+    let by_object = report["calls"]["by_object"].as_object().expect("an object");
+    assert_eq!(by_object.len(), 9, "{report}");
+    assert!(number(&report["calls"], "done") > 500, "{report}");
+    assert!(number(&report["unavailable"][0], "ms") > 0, "{report}");
+    assert_eq!(entries(directory.path()), Vec::<PathBuf>::new());
+    assert_eq!(processes(directory.path()), Vec::<String>::new());
+}
+
+#[test]
+fn keys_that_are_put_back_to_what_they_were_are_found() {
+    let directory = tempfile::tempdir().expect("a place");
+    let arguments = "--kv --minutes 0.12 --faults kill --sabotage rewind";
+    let (output, report) = run(directory.path(), arguments);
+    assert_eq!(output.status.code(), Some(1), "{report}");
+    assert!(number(&report, "violations_count") > 0, "{report}");
+    let refused = report["refused"].as_array().expect("an array");
+    assert!(refused.len() >= 4, "{report}");
+    // Their histories are there, and say so again.
+    let kept = PathBuf::from(report["kept"].as_str().expect("a path"));
+    let files = entries(&kept.join("history"));
+    assert_eq!(files.len(), refused.len());
+    let mut registers = files
+        .iter()
+        .filter(|path| path.to_string_lossy().ends_with(".register.jsonl"));
+    for path in &mut registers {
+        let text = fs::read_to_string(path).expect("a history");
+        let history = history::parse_calls(&text).expect("well-formed");
+        let verdict = history::search(&history::Register, &history, 5_000_000);
+        assert!(
+            matches!(verdict, Ok(history::Verdict::Refused(_))),
+            "{}",
+            path.display()
+        );
+    }
+}
+
+#[test]
+fn answers_of_before_in_the_place_of_present_ones_are_found() {
+    let directory = tempfile::tempdir().expect("a place");
+    let arguments = "--kv --minutes 0.12 --faults stop --sabotage stale-reads";
+    let (output, report) = run(directory.path(), arguments);
+    assert_eq!(output.status.code(), Some(1), "{report}");
+    assert!(number(&report, "violations_count") > 0, "{report}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("have no order"), "{said}");
+}
+
 /// A rest is what leaves the last command of log 0 unknown on every disk. Twenty rounds with longer ones are
 /// for `logberg-lab torture --rests 20`.
 #[test]

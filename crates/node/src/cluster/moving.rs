@@ -133,6 +133,7 @@ impl Cluster {
         let look = Look {
             log,
             env: lent.env,
+            peers: lent.peers,
             mark: step.mark,
         };
         let configuration = &log.engine().state().configuration;
@@ -255,6 +256,7 @@ impl Cluster {
 struct Look<'a> {
     log: &'a Log,
     env: &'a Env,
+    peers: &'a Peers,
     mark: Slot,
 }
 
@@ -268,6 +270,28 @@ impl Look<'_> {
             true => self.env.is_full(),
             false => self.env.room.full_peers.contains(&node),
         }
+    }
+
+    /// The room that this node's disk lacks to hold all of the log and of the state of its guest.
+    fn lacks_room(&self, node: NodeId) -> Option<String> {
+        let free = match node == self.env.own.identity.node {
+            true => self.env.room.free_bytes,
+            false => self.peers.get(node)?.said.free_bytes(),
+        };
+        let engine = self.log.engine();
+        // Bytes that were trimmed and that its state does not stand for are missing too, and come with the state.
+        let missing = engine.peer_missing_bytes(node).unwrap_or(0);
+        let log_bytes = missing.min(replica::output_bytes(engine.state()));
+        let state_bytes = self.log.state_disk_bytes();
+        let state_bytes = state_bytes.saturating_sub(self.log.state_disk_bytes_of(node));
+        let needed = log_bytes
+            .saturating_add(state_bytes)
+            .saturating_add(self.env.limits.disk_reserve_bytes);
+        (free < needed).then(|| {
+            format!(
+                "the disk of node {node} has {free} bytes free, and what that node still lacks needs {needed}: make space there, or take it back"
+            )
+        })
     }
 
     fn holds(&self, node: NodeId) -> bool {
@@ -311,6 +335,9 @@ impl Look<'_> {
                 ));
             }
         } else if !self.holds(node) {
+            if let Some(why) = self.lacks_room(node) {
+                return Some(why);
+            }
             let missing = engine
                 .peer_missing_bytes(node)
                 .filter(|missing| *missing > 0);

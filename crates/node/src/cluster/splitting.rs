@@ -84,7 +84,7 @@ impl Cluster {
                 auxiliaries: first.len().min(most),
                 away_after: lent.env.limits.away_after,
                 reserve_bytes: lent.env.limits.disk_reserve_bytes,
-                log_bytes: state.streams.iter().map(|s| s.length.0 - s.trimmed.0).sum(),
+                held_bytes: replica::output_bytes(state).saturating_add(log.state_disk_bytes()),
             };
             let Some(change) = next_step(&state.configuration, &parts, &first, rules) else {
                 continue;

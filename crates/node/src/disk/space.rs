@@ -104,6 +104,16 @@ impl Space {
     }
 }
 
+/// A disk with less than so many times its reserve will be almost full before long. It is that until twice the reserve is free.
+const SCARCE_BELOW_RESERVES: u64 = 3;
+/// States are flushed in such pieces, and their logs are trimmed behind them: before that both need room.
+const FLUSHES_BYTES: u64 = 128 << 20;
+
+fn is_scarce(free: u64, reserve: u64) -> bool {
+    let reserves = reserve.saturating_mul(SCARCE_BELOW_RESERVES);
+    free < reserves.saturating_add(FLUSHES_BYTES)
+}
+
 /// Judges which disks are full, with hysteresis. Returns whether any is, our own and those of the live peers. Each is
 /// judged by its own reserve: only an older program does not say it.
 pub fn judge(env: &mut Env, peers: &Peers) -> bool {
@@ -123,6 +133,14 @@ pub fn judge(env: &mut Env, peers: &Peers) -> bool {
         is_full(before.contains(id), peer.said.free_bytes(), reserve)
     });
     env.room.full_peers = full.map(|(id, _)| *id).collect();
+    let scarce = peers.live().filter(|(_, peer)| {
+        let reserve = peer.said.reserve_bytes().unwrap_or(own_reserve);
+        is_scarce(peer.said.free_bytes(), reserve)
+    });
+    env.room.scarce = scarce.map(|(id, _)| *id).collect();
+    if is_scarce(env.room.free_bytes, own_reserve) {
+        env.room.scarce.insert(env.own.identity.node);
+    }
     let full = env.room.own_is_full || !env.room.full_peers.is_empty();
     if full != env.room.disk_is_full {
         let own = env.room.own_is_full.then_some(env.own.identity.node);

@@ -47,6 +47,8 @@ pub(super) struct Tenure {
     pub chosen: Option<(Time, paxos::Slot)>,
     /// … and a while before that.
     pub chosen_before: paxos::Slot,
+    /// Since when nobody who is heard has the state of its machine.
+    pub stateless_since: Option<Time>,
 }
 
 #[derive(Debug, Default)]

@@ -28,6 +28,8 @@ const STARTING: Duration = Duration::from_millis(1500);
 /// A write to disk that takes longer is slow.
 const SLOW_WRITE: Duration = Duration::from_millis(300);
 /// The age at which chosen slots should be on every replica.
+/// A node that starts opens its states within this time, and says where they stand.
+const STATELESS: Duration = Duration::from_secs(10);
 const SPREAD: Duration = Duration::from_secs(1);
 /// The wait after which a step of a change of members is held up.
 const HELD_UP: Duration = Duration::from_secs(5);
@@ -78,10 +80,12 @@ impl Judged<'_> {
                 causes.push(halted.of(DIRECTORY));
             }
             let halted = Warning::new(Code::StateHalted).about(self.env.own.identity.node);
-            let halted = self
-                .hosted
-                .halted()
-                .fold(halted, |halted, (log, _)| halted.of(log));
+            let halted = self.hosted.halted().fold(halted, |halted, (log, _)| {
+                // Nobody serves the logs that it leads.
+                let leads = self.logs.get(&log).is_some_and(Log::is_leading);
+                let halted = halted.of(log);
+                halted.amount(halted.amount + u64::from(leads))
+            });
             causes.extend(Some(halted).filter(|halted| halted.logs > 0));
         }
         let gaps = std::mem::replace(&mut self.board.seen.gaps, self.counts.gaps);
@@ -122,6 +126,10 @@ impl Judged<'_> {
                 Some(_) => tenure.leaderless_since = None,
                 None => drop(tenure.leaderless_since.get_or_insert(now)),
             }
+            match log.is_state_lost() {
+                true => drop(tenure.stateless_since.get_or_insert(now)),
+                false => tenure.stateless_since = None,
+            }
             let recent = |at: &Time| now <= *at + FLAPS_WITHIN;
             while tenure.changes.len() > FLAPS || tenure.changes.front().is_some_and(|t| !recent(t))
             {
@@ -144,6 +152,7 @@ impl Judged<'_> {
         let mut election = Warning::new(Code::Election);
         let mut leaderless = Warning::new(Code::NoLeader);
         let mut flapping = Warning::new(Code::LeaderFlapping);
+        let mut stateless = Warning::new(Code::StateLost);
         for (id, log) in self.logs.iter().filter(|(_, log)| !log.is_stopped()) {
             let Some(tenure) = self.board.tenures.get_mut(id) else {
                 continue;
@@ -158,12 +167,17 @@ impl Judged<'_> {
             {
                 leaderless = leaderless.of(*id);
             }
-            if tenure.changes.len() >= FLAPS {
+            let since = tenure.stateless_since;
+            if since.is_some_and(|since| now >= since + STATELESS) {
+                stateless = stateless.of(*id);
+            }
+            // A node that lacks the state hands over whenever it leads.
+            if tenure.changes.len() >= FLAPS && since.is_none() {
                 flapping = flapping.of(*id);
             }
         }
         causes.extend(
-            [election, leaderless, flapping]
+            [election, leaderless, flapping, stateless]
                 .into_iter()
                 .filter(|w| w.logs > 0),
         );

@@ -227,6 +227,11 @@ impl View<'_> {
             Code::StatesDiffer => format!(
                 "{about} and the leader of {logs} applied the same and hold different rows: one of the two states is wrong"
             ),
+            Code::StateLost => {
+                format!(
+                    "no node that is heard has the whole state of {logs}: nothing of it is served"
+                )
+            }
             Code::NotInForce => format!(
                 "what was agreed for {logs} is not in force there: no leader of it has heard of it"
             ),
@@ -288,7 +293,7 @@ impl View<'_> {
                 );
             }
             Code::DiskFull => {
-                "free space there, or: logberg trim LOG --before PLACE, or: logberg log retain LOG SIZE"
+                "free space there, or, of logs that clients write: logberg trim LOG --before PLACE, or: logberg log retain LOG SIZE"
             }
             Code::ReplicaStopped if self.contradiction(id).is_some() => {
                 "stop both nodes, keep both directories, and see docs/first-aid.md: two histories of one log"
@@ -299,7 +304,7 @@ impl View<'_> {
                 );
             }
             Code::BytesNotEverywhere => {
-                "keep that node running: it is filled by itself with what another node holds"
+                "keep that node running: it is filled by itself, as far as a node that is heard holds it"
             }
             Code::NotInForce => {
                 "start or reconnect that log's nodes: it hears by itself; a log that is to be deleted and cannot come back: logberg log delete NAME --abandon"
@@ -308,10 +313,13 @@ impl View<'_> {
                 "start that node as the newest program; if it says the same: keep all directories, and see docs/operations.md: commands-halted"
             }
             Code::StateHalted => {
-                "do what its sentence says, and start that node again; the others go on meanwhile"
+                "do what its sentence says, and start that node again; nodes that do not say so go on meanwhile"
             }
             Code::StatesDiffer => {
                 "logberg status --json shows the marks of all nodes: stop the node whose mark is alone, remove that log's directory below state/ there, and start it: it copies another's"
+            }
+            Code::StateLost => {
+                "start the silent nodes that host it, with the directories that they had; if the state is nowhere any more: logberg log delete NAME, and restore a backup (docs/operations.md: state-lost)"
             }
             Code::BytesLost => {
                 "if a copy of them is elsewhere (a backup, a disk that was taken away), save it; logberg streams and logberg read say which bytes can still be read"

@@ -14,10 +14,15 @@ use super::Hosted;
 
 /// A barrier that could not be asked for, or failed, is asked for again after so long.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// A leader whose log ends before the state says so after so long.
+const BEYOND_AFTER: Duration = Duration::from_secs(5);
 /// A state that goes no further hands leadership over as often.
 const ASIDE_EVERY: Duration = Duration::from_millis(500);
 /// One that goes no further for now does so as often: all disks may be full.
 const STUCK_ASIDE_EVERY: Duration = Duration::from_secs(5);
+
+/// A follower hands over what is chosen as often, unless somebody waits for it: each time wakes two more threads.
+const HAND_OVER_EVERY: Duration = Duration::from_millis(2);
 
 pub(super) struct Remote {
     log: LogId,
@@ -32,6 +37,9 @@ pub(super) struct Remote {
     halted: Option<String>,
     /// Why the state goes no further for now.
     stuck: Option<String>,
+    /// Since when this node leads, and its log ends before the state; and what is said of that.
+    beyond_since: Option<Time>,
+    beyond: Option<String>,
     /// The host's last word.
     stand: Option<Stand>,
     /// The log begins behind what the host has: nothing is handed over until it is attached again.
@@ -49,6 +57,10 @@ pub(super) struct Remote {
     told_full: bool,
     next_at: Option<Time>,
     aside_at: Time,
+    /// Nothing is handed over before, if nobody waits for it; something was in this round; and when more is to be.
+    hand_over_at: Time,
+    handed_over: bool,
+    more_at: Option<Time>,
 }
 
 #[derive(Default)]
@@ -78,6 +90,8 @@ impl Remote {
             barriers: BTreeMap::new(),
             halted: None,
             stuck: None,
+            beyond_since: None,
+            beyond: None,
             stand: None,
             skipped: false,
             is_auxiliary,
@@ -89,6 +103,9 @@ impl Remote {
             told_full: false,
             next_at: None,
             aside_at: Time::ZERO,
+            hand_over_at: Time::ZERO,
+            handed_over: false,
+            more_at: None,
         }
     }
 
@@ -128,7 +145,8 @@ impl Remote {
 
     /// Why the state goes no further, for good or for now.
     pub fn halted(&self) -> Option<&str> {
-        self.halted.as_deref().or(self.stuck.as_deref())
+        let for_now = self.stuck.as_deref().or(self.beyond.as_deref());
+        self.halted.as_deref().or(for_now)
     }
 
     /// The last letter.
@@ -237,6 +255,8 @@ impl Remote {
         }
         self.next_at = next_at;
         for number in passed {
+            // Bytes that were chosen by then may be on their way from the disk.
+            self.hand_over_at = now;
             self.barriers.remove(&number);
             let (end, stream) = (port.output_end(), port.own_stream());
             let passed = News::Passed {
@@ -246,6 +266,33 @@ impl Remote {
             };
             self.tell(port, passed);
         }
+    }
+
+    /// ‡ A state has nothing that was not chosen, and who leads for a while knows all that was. So one that stands behind the log's end is of another time
+    /// than the log.
+    fn look_beyond(&mut self, now: Time, port: &Port<'_>) {
+        let Some(end) = port.ends_before_guest() else {
+            self.beyond_since = None;
+            self.beyond = None;
+            return;
+        };
+        if !port.is_leading() {
+            self.beyond_since = None;
+            return;
+        }
+        let since = *self.beyond_since.get_or_insert(now);
+        if now >= since + BEYOND_AFTER && self.beyond.is_none() {
+            let why = format!(
+                "it stands behind the end of its log, which is at {end}: the log or the state was restored from another time; stop this node and put back both of one time, or remove this log's directory below state/, and start it; what only the state has is saved by logberg recover --unsafe"
+            );
+            tracing::error!(log = self.log.0, "the state here cannot go on: {why}");
+            self.beyond = Some(why);
+        }
+    }
+
+    /// Whether somebody waits for what is chosen: clients of a leader, or whoever asked for a barrier.
+    fn is_awaited(&self, port: &Port<'_>) -> bool {
+        port.is_leading() || !self.barriers.is_empty()
     }
 
     /// Tells what has changed around the log.
@@ -282,11 +329,13 @@ impl Remote {
 }
 
 impl Hosted for Remote {
-    fn takes_more(&self) -> bool {
-        self.outstanding < CREDIT_BYTES && !self.skipped && !self.is_auxiliary
+    fn takes_more(&self, now: Time, port: &Port<'_>) -> bool {
+        let is_time = self.is_awaited(port) || now >= self.hand_over_at;
+        self.outstanding < CREDIT_BYTES && !self.skipped && !self.is_auxiliary && is_time
     }
 
     fn on_event(&mut self, event: Event, port: &mut Port<'_>) {
+        self.handed_over = true;
         let news = match event {
             Event::Bytes {
                 stream,
@@ -318,12 +367,19 @@ impl Hosted for Remote {
     }
 
     fn on_settled(&mut self, now: Time, port: &mut Port<'_>) {
+        if std::mem::take(&mut self.handed_over) {
+            self.hand_over_at = now + HAND_OVER_EVERY;
+        }
+        let waits = now < self.hand_over_at && !self.is_awaited(port);
+        self.more_at = waits.then_some(self.hand_over_at);
         self.tell_changes(port);
         self.send_pieces(port);
+        self.look_beyond(now, port);
         // ‡ Only who has the whole state leads: another would serve nobody.
         let is_unfit = self.halted.is_some() || self.stand.is_some_and(|stand| !stand.is_whole);
         // One whose state goes no further for now takes no command: another may. One that a quorum contradicts answers wrongly.
-        let is_stuck = self.stuck.is_some() || (port.is_leading() && port.is_state_outvoted());
+        let is_stuck = self.stuck.is_some() || self.beyond.is_some();
+        let is_stuck = is_stuck || (port.is_leading() && port.is_state_outvoted());
         if (is_unfit || is_stuck) && port.is_leading() && now >= self.aside_at {
             self.aside_at = now
                 + if is_unfit {
@@ -345,6 +401,10 @@ impl Hosted for Remote {
         }
         self.submit(port);
         self.ask_barriers(now, port);
+        if let Some(since) = self.beyond_since.filter(|_| self.beyond.is_none()) {
+            let at = since + BEYOND_AFTER;
+            self.next_at = Some(self.next_at.map_or(at, |next| next.min(at)));
+        }
         if (is_unfit || is_stuck) && port.is_leading() {
             let aside_at = self.aside_at;
             self.next_at = Some(self.next_at.map_or(aside_at, |at| at.min(aside_at)));
@@ -352,6 +412,7 @@ impl Hosted for Remote {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.next_at
+        let at = [self.next_at, self.more_at];
+        at.into_iter().flatten().min()
     }
 }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A client has one page in memory here: the next is asked for once the kernel has the last, and nothing more is received of a client
-//! before the host has answered. Who stands still for long is let go: a snapshot is held for him.
+//! before the host has answered. Who stands still for long is let go: a shelf keeps his rows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -314,6 +314,7 @@ fn refusal(why: Not, sentence: String) -> Refusal {
         Not::Now => Refusal::new("no-quorum", sentence),
         Not::Room => Refusal::new("overloaded", sentence),
         Not::Empty => Refusal::new("not-empty", sentence),
+        Not::Before => Refusal::new("filled-before", sentence),
         Not::Allowed => Refusal::new("refused", sentence),
     }
 }

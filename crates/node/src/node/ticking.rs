@@ -58,9 +58,13 @@ impl Node {
     }
 
     fn judge_space(&mut self) {
-        let before = (self.env.room.own_is_full, self.env.room.full_peers.clone());
+        let of = |room: &replica::Room| {
+            let full = (room.own_is_full, room.full_peers.clone());
+            (full, room.scarce.clone())
+        };
+        let before = of(&self.env.room);
         let full = space::judge(&mut self.env, &self.peers);
-        if before.0 != self.env.room.own_is_full || before.1 != self.env.room.full_peers {
+        if before != of(&self.env.room) {
             // Idle logs, too, have spares to give up; leaders hand over, and others may stand again.
             self.soon_all();
         }

@@ -26,6 +26,29 @@ pub enum Standing {
     Behind { lost: u64 },
 }
 
+impl Standing {
+    /// The standing of a state at this position beside what is carried over of its log.
+    fn of(position: u64, log: &RescuedLog) -> Standing {
+        let begins = replica::forgotten_bytes(&log.state);
+        let ends = begins + replica::output_bytes(&log.state);
+        if position < begins {
+            let lost = begins - position;
+            return Standing::Behind { lost };
+        }
+        match position > ends {
+            true => Standing::Ahead,
+            false => Standing::Within {
+                above: ends - position,
+            },
+        }
+    }
+}
+
+fn machines(logs: &[RescuedLog]) -> Vec<(LogId, String)> {
+    let logs = logs.iter().filter(|log| !log.kind.is_bytes());
+    logs.map(|log| (LogId(log.id), log.name.clone())).collect()
+}
+
 /// The new directory, which nobody can start before [`Copied::finish`].
 #[derive(Debug)]
 pub struct Copied {
@@ -35,6 +58,17 @@ pub struct Copied {
 }
 
 impl Rescue {
+    /// The logs of machines, and their names.
+    pub fn machines(&self) -> Vec<(LogId, String)> {
+        machines(&self.logs)
+    }
+
+    /// Where a state that stands at this position would stand beside what is carried over of its log.
+    pub fn standing(&self, log: LogId, position: u64) -> Option<Standing> {
+        let log = self.logs.iter().find(|one| one.id == log.0)?;
+        Some(Standing::of(position, log))
+    }
+
     /// Copies everything into `into`, which must be empty or not exist, and must have room for `states` bytes more. `copied` hears
     /// of the bytes.
     pub fn copy(
@@ -146,27 +180,18 @@ impl Copied {
 
     /// The logs of machines, and their names.
     pub fn machines(&self) -> Vec<(LogId, String)> {
-        let logs = self.logs.iter().filter(|log| !log.kind.is_bytes());
-        logs.map(|log| (LogId(log.id), log.name.clone())).collect()
+        machines(&self.logs)
     }
 
     /// Lets a log go on where its state stands, which was carried over. ‡ What is appended from here on stands behind it: a state
     /// that is ahead of its log would take the log's next bytes for others.
     pub fn stand(&mut self, log: LogId, position: u64) -> Option<Standing> {
         let log = self.logs.iter_mut().find(|one| one.id == log.0)?;
-        let begins = replica::forgotten_bytes(&log.state);
-        let ends = begins + replica::output_bytes(&log.state);
-        if (begins..=ends).contains(&position) {
-            let above = ends - position;
-            return Some(Standing::Within { above });
+        let standing = Standing::of(position, log);
+        if !matches!(standing, Standing::Within { .. }) {
+            log.state.begin_at(position);
         }
-        log.state.begin_at(position);
-        Some(match position > ends {
-            true => Standing::Ahead,
-            false => Standing::Behind {
-                lost: begins - position,
-            },
-        })
+        Some(standing)
     }
 
     /// Each log's last step, to be run by a kernel.

@@ -5,7 +5,7 @@ use ops::Slice;
 use paxos::mutation::{self, Mutation};
 use paxos::{
     ChangeRefused, Input, Note, Outcome, Output, Persist, PromisedTerm, Proposal, RecordNumber,
-    Role, Slot, Value,
+    Role, Slot, StreamPosition, Value,
 };
 use store::{NewRecord, StoreEvent};
 
@@ -14,10 +14,13 @@ use crate::env::{Env, LogEvent};
 use crate::lent::Ticket;
 use crate::ring::Entry;
 
+/// The bytes that a follower keeps in memory for its log's guest, at most: it is to take them soon.
+const YOUNG_BYTES_MAX: u64 = 4 << 20;
+
 impl Log {
     pub(super) fn perform(&mut self, env: &mut Env, output: Output) {
         match output {
-            Output::Persist { record, what } => self.persist(record, what),
+            Output::Persist { record, what } => self.persist(env, record, what),
             Output::Send { to, message, after } => {
                 if after <= self.durable {
                     env.send_message(to, self.core.id, message);
@@ -72,7 +75,7 @@ impl Log {
         }
     }
 
-    fn persist(&mut self, record: RecordNumber, what: Persist) {
+    fn persist(&mut self, env: &Env, record: RecordNumber, what: Persist) {
         let borne_out = self.core.borne_out;
         let mut context = self.core.context();
         if let Persist::Promise {
@@ -129,8 +132,11 @@ impl Log {
                     context,
                     record.0,
                 );
-                if let (true, Some(frozen)) = (is_content && term.owner == self.core.own, frozen) {
-                    let payload = payload_of(&frozen, slots.len() as usize);
+                let Some(frozen) = frozen.filter(|_| is_content) else {
+                    return;
+                };
+                let payload = payload_of(&frozen, slots.len() as usize);
+                if term.owner == self.core.own {
                     let chosen_up_to = self.core.engine.first_unchosen();
                     self.core.ring.push(Entry {
                         proposal: Proposal {
@@ -142,6 +148,15 @@ impl Log {
                         },
                         payload: Some(payload),
                     });
+                } else if let Value::Content { stream, offset } = value
+                    && self.port.is_read()
+                    && !self.core.engine.is_auxiliary()
+                {
+                    let from = StreamPosition(slots.start.0 - offset.0);
+                    let bytes_max = env.room.share.ring_bytes.min(YOUNG_BYTES_MAX);
+                    self.core
+                        .young
+                        .push(slots, (stream, from), payload, bytes_max);
                 }
             }
         }
@@ -234,6 +249,7 @@ impl Log {
         let led = matches!(self.core.role, Role::Leader { .. });
         self.core.role = role;
         tracing::info!(log = self.core.id.0, name = self.core.name, ?role, "role");
+        self.core.young.clear();
         self.core.stands.forget_all();
         // ‡ Before anything rests on whose states stand.
         self.catch_up.recount_soon();

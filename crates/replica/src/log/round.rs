@@ -46,7 +46,7 @@ impl Log {
         // An auxiliary's disk is to stay as small as it was, and a full one needs every byte.
         self.core
             .store
-            .keep_spares(!self.core.engine.is_auxiliary() && !env.is_full());
+            .keep_spares(!self.core.engine.is_auxiliary() && !env.is_scarce());
         self.full.hand_over(&mut self.core, env);
         self.trim_what_was_held_back();
         self.pump_trims(env);

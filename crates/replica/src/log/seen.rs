@@ -134,6 +134,26 @@ impl Log {
         self.core.stands.own()
     }
 
+    /// The room that the state of its guest takes on a disk, as far as its leader was told: that of the largest.
+    pub fn state_disk_bytes(&self) -> u64 {
+        self.core.stands.disk_bytes_max()
+    }
+
+    /// The room that the state of its guest takes on the disk of that node, as far as it was told.
+    pub fn state_disk_bytes_of(&self, node: NodeId) -> u64 {
+        let core = &self.core;
+        let stand = match node == core.own {
+            true => core.stands.own(),
+            false => core.stands.of(node),
+        };
+        stand.map_or(0, |stand| stand.disk_bytes)
+    }
+
+    /// Whether nobody who is heard here has the state of this log's machine.
+    pub fn is_state_lost(&self) -> bool {
+        self.core.is_state_lost()
+    }
+
     /// The nodes whose states differ from this one's, though they applied the same, as far as this leader knows.
     pub fn states_differ(&self) -> Vec<NodeId> {
         if !self.is_leading() {

@@ -15,4 +15,9 @@ impl Ends {
     pub(crate) fn is_busy(&self) -> bool {
         self.reading.as_ref().is_some_and(Reading::is_retrying) || self.writing.is_busy()
     }
+
+    /// Whether a guest takes the output.
+    pub(crate) fn is_read(&self) -> bool {
+        self.reading.is_some()
+    }
 }

@@ -50,6 +50,7 @@ impl Reading {
         let position = paxos::StreamPosition(spot.position);
         let fetched = self.fetched.take().filter(|(of, _)| *of == wanted);
         let found = core.ring.find(spot.stream, position);
+        let found = found.or_else(|| core.young.find(spot.stream, position));
         let Some(slice) = found.or(fetched.map(|(_, slice)| slice)) else {
             if !self.fetching && self.retry_at.is_none_or(|at| at <= env.now) {
                 self.fetching = true;
@@ -90,6 +91,12 @@ impl Reading {
 
     pub(super) fn is_current(&self, core: &Core) -> bool {
         self.cursor.length(core.engine.state()) == Some(self.cursor.at)
+    }
+
+    /// Whether the guest stands behind all that this replica knows to be chosen, and where that ends.
+    pub(super) fn is_beyond(&self, core: &Core) -> Option<u64> {
+        let end = self.end(core)?;
+        (self.cursor.at > end).then_some(end)
     }
 
     /// The length of the output, as far as this replica knows.

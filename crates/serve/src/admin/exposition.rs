@@ -3,6 +3,7 @@
 use std::fmt;
 
 use client::admin::State;
+use formats::slots::group_of;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -42,7 +43,8 @@ impl Collector for Exposition {
         families.of_the_node()?;
         families.of_peers()?;
         families.of_logs()?;
-        families.counted_in_logs()
+        families.counted_in_logs()?;
+        families.of_the_door()
     }
 }
 
@@ -359,6 +361,94 @@ impl Families<'_, '_> {
         )
     }
 
+    /// Where clients of keys are answered, and how.
+    fn of_the_door(&mut self) -> fmt::Result {
+        let figures = self.figures;
+        let Some(kv) = &figures.kv else {
+            return Ok(());
+        };
+        let groups = figures
+            .logs
+            .iter()
+            .filter(|log| group_of(&log.name).is_some());
+        let led = groups.filter(|log| log.role == "leader").count();
+        self.plain(
+            "kv_groups_led",
+            "Groups of keys that this node leads",
+            led as f64,
+        )?;
+        self.plain(
+            "kv_clients",
+            "Connections of clients of keys",
+            kv.clients as f64,
+        )?;
+        self.counted("kv_connections", "Connections taken", kv.connections)?;
+        self.counted(
+            "kv_connections_refused",
+            "Connections closed at once, since there were as many as may be",
+            kv.connections_refused,
+        )?;
+        self.counted(
+            "kv_clients_closed",
+            "Connections closed because they had read too little, or sent too much",
+            kv.clients_closed,
+        )?;
+        let commands = kv.families.iter().flat_map(|family| {
+            family.commands.iter().map(|(outcome, count)| {
+                let labels = vec![
+                    ("family", family.family.clone()),
+                    ("outcome", outcome.clone()),
+                ];
+                (labels, Counter(*count))
+            })
+        });
+        self.family(
+            "kv_commands",
+            "Commands, by what became of them",
+            None,
+            MetricType::Counter,
+            commands,
+        )?;
+        let durations = kv.families.iter().map(|family| {
+            let labels = vec![("family", family.family.clone())];
+            (labels, Value::Histogram(family.duration.clone()))
+        });
+        self.durations(
+            "kv_command_duration",
+            "From a command's coming to its answer",
+            durations,
+        )?;
+        self.counted(
+            "kv_requests_refused",
+            "Requests that are no command, or have the wrong number of words",
+            kv.requests_refused,
+        )?;
+        self.counted(
+            "kv_slow_commands",
+            "Commands that took as long as the slow log is for",
+            kv.slow_commands,
+        )?;
+        self.counted_bytes("kv_received", "Received from clients", kv.received_bytes)?;
+        self.counted_bytes("kv_sent", "Sent to clients", kv.sent_bytes)?;
+        self.one(
+            "kv_unread",
+            "Replies that clients have not taken",
+            Unit::Bytes,
+            kv.unread_bytes as f64,
+        )?;
+        self.one(
+            "kv_unfinished",
+            "Requests that are not taken",
+            Unit::Bytes,
+            kv.unfinished_bytes as f64,
+        )?;
+        self.counted(
+            "kv_expired_keys",
+            "Keys that were taken away after their time, though nobody asked for them",
+            kv.expired_keys,
+        )
+    }
+
     fn family(
         &mut self,
         name: &str,
@@ -406,6 +496,11 @@ impl Families<'_, '_> {
     fn counted(&mut self, name: &str, help: &str, count: u64) -> fmt::Result {
         let value = [(Labels::new(), Counter(count))].into_iter();
         self.family(name, help, None, MetricType::Counter, value)
+    }
+
+    fn counted_bytes(&mut self, name: &str, help: &str, count: u64) -> fmt::Result {
+        let value = [(Labels::new(), Counter(count))].into_iter();
+        self.family(name, help, Some(Unit::Bytes), MetricType::Counter, value)
     }
 
     fn durations(
@@ -507,7 +602,7 @@ fn seconds(micros: u64) -> f64 {
 }
 
 /// The resident memory of this process, which is the node's.
-fn resident_bytes() -> Option<u64> {
+pub fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)

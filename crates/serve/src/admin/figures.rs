@@ -22,6 +22,31 @@ pub struct Figures {
     pub counts: NodeCounts,
     pub peers: Vec<Peer>,
     pub logs: Vec<Log>,
+    /// Figures of the door for clients of keys.
+    pub kv: Option<Kv>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Kv {
+    pub clients: u64,
+    pub connections: u64,
+    pub connections_refused: u64,
+    pub clients_closed: u64,
+    pub requests_refused: u64,
+    pub slow_commands: u64,
+    pub received_bytes: u64,
+    pub sent_bytes: u64,
+    pub unread_bytes: u64,
+    pub unfinished_bytes: u64,
+    pub expired_keys: u64,
+    pub families: Vec<Family>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Family {
+    pub family: String,
+    pub commands: BTreeMap<String, u64>,
+    pub duration: Histogram,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

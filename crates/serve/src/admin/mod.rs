@@ -10,7 +10,7 @@
 //! hundred idle connections delay an answer by less than a second. The node is asked no more often than an
 //! answer grows old. A node whose loop stands still does not answer, and is not healthy.
 
-mod exposition;
+pub mod exposition;
 mod figures;
 mod http;
 

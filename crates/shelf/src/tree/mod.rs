@@ -3,7 +3,7 @@
 //! ```text
 //!  DIRECTORY/shelf     whose it is (identity)
 //!  DIRECTORY/note      short bytes of whoever has the shelf, if it kept some
-//!  DIRECTORY/tree/     the crate lsm-tree: tables, and one file that says which of them count
+//!  DIRECTORY/tree-3/   the crate lsm-tree: tables, and one file that says which of them count
 //!
 //!  key   r │ key of a row        value
 //!        a │                     Applied
@@ -14,26 +14,31 @@
 //! they read as of the sequence number that was published last. A memtable is sealed between two batches, so a table on disk
 //! ends at one of them, with the row that says at which.
 
+mod cursor;
 mod guarded;
 mod note;
 mod open;
 mod pace;
 mod reading;
+mod room;
 mod snapshots;
 mod upkeep;
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lsm_tree::{AbstractTree, AnyTree, SequenceNumberCounter};
+use lsm_tree::{AbstractTree, AnyTree, SequenceNumberCounter, TableId};
 
 use super::forgotten::Forgotten;
-use super::{Applied, Batch, Figures, Held, Identity, Shelf, ShelfError, Snapshot, Write};
+use super::{Applied, Batch, Figures, Identity, Shelf, ShelfError, Snapshot, Write};
+use cursor::Discarded;
 use guarded::Guarded;
 use pace::Pace;
 use reading::Rows;
+use room::Room;
 use snapshots::{Published, Snapshots};
 
 const ROW: u8 = b'r';
@@ -53,6 +58,10 @@ pub struct Settings {
     pub table_bytes: u64,
     /// The pace of compactions, as long as they keep up: rows that they read.
     pub compact_bytes_per_second: u64,
+    /// Compactions leave so many free bytes on the disk: flushes, and the logs beside the shelf, need them more.
+    pub free_bytes_min: u64,
+    /// Flushes leave so many: the logs beside the shelf need them more.
+    pub flush_free_bytes_min: u64,
 }
 
 impl Default for Settings {
@@ -63,12 +72,16 @@ impl Default for Settings {
             forgotten_max: 16_384,
             table_bytes: 64 << 20,
             compact_bytes_per_second: 32_000_000,
+            free_bytes_min: 512 << 20,
+            flush_free_bytes_min: 128 << 20,
         }
     }
 }
 
 pub struct Tree {
     directory: PathBuf,
+    /// Those of the crate.
+    files: PathBuf,
     settings: Settings,
     tree: AnyTree,
     sequence: SequenceNumberCounter,
@@ -80,11 +93,16 @@ pub struct Tree {
     flushing: Mutex<()>,
     compacting: Mutex<()>,
     pace: Arc<Pace>,
+    room: Arc<Room>,
     is_closed: AtomicBool,
-    /// Tables with this number, or a greater one, may be left over from a flush or a compaction that failed.
-    left_over_from: AtomicU64,
+    /// Tables with these numbers may be left over from a flush or a compaction that failed.
+    left_over: Mutex<Option<Range<TableId>>>,
     durable: Mutex<Durable>,
-    guarded: Guarded,
+    /// The memory of what is applied and not flushed. The tree's own count is of all its versions that somebody reads, each with the same
+    /// rows again.
+    unflushed: AtomicU64,
+    discarded: Discarded,
+    guarded: Arc<Guarded>,
 }
 
 /// What only the one who applies looks at.
@@ -151,14 +169,14 @@ impl Tree {
         })
     }
 
-    /// The rows of a prefix that there is no room to remember are deleted here and now.
-    fn delete_below(&self, prefix: &[u8]) -> Result<(), ShelfError> {
-        let from = row(prefix);
+    /// The rows of a prefix that there is no room to remember are deleted here and now. Returns the memory that this takes.
+    fn delete_below(&self, prefix: &[u8]) -> Result<u64, ShelfError> {
+        let (from, mut bytes) = (row(prefix), 0);
         for item in self.tree.prefix(&from, self.sequence.get(), None) {
             let key = lsm_tree::Guard::key(item).map_err(|error| self.guarded.failed(error))?;
-            self.tree.remove(key, self.sequence.next());
+            bytes += self.tree.remove(key, self.sequence.next()).0;
         }
-        Ok(())
+        Ok(bytes)
     }
 }
 
@@ -174,28 +192,31 @@ impl Shelf for Tree {
         }
         let mut forgotten = writer.forgotten.clone();
         check_forgotten(batch, &forgotten)?;
-        self.guarded.run(|| {
-            for write in batch.writes() {
+        let mut bytes = 0;
+        let written = self.guarded.run(|| {
+            for write in in_order_of_keys(batch) {
                 match write {
                     Write::Put { key, value } => {
                         let next = self.sequence.next();
-                        self.tree.insert(row(key), value.as_slice(), next);
+                        bytes += self.tree.insert(row(key), value.as_slice(), next).0;
                     }
                     Write::Delete { key } => {
-                        self.tree.remove(row(key), self.sequence.next());
+                        bytes += self.tree.remove(row(key), self.sequence.next()).0;
                     }
                     Write::Forget { prefix } if forgotten.len() < self.settings.forgotten_max => {
                         let next = self.sequence.next();
-                        self.tree.insert(tagged(FORGOTTEN, prefix), [], next);
+                        bytes += self.tree.insert(tagged(FORGOTTEN, prefix), [], next).0;
                         Arc::make_mut(&mut forgotten).add(prefix, next);
                     }
-                    Write::Forget { prefix } => self.delete_below(prefix)?,
+                    Write::Forget { prefix } => bytes += self.delete_below(prefix)?,
                 }
             }
             let next = self.sequence.next();
-            self.tree.insert(APPLIED, applied.encode(), next);
+            bytes += self.tree.insert(APPLIED, applied.encode(), next).0;
             Ok(())
-        })?;
+        });
+        self.unflushed.fetch_add(bytes, Ordering::Relaxed);
+        written?;
         writer.applied = applied;
         writer.forgotten = forgotten.clone();
         self.snapshots.publish(Published {
@@ -221,12 +242,6 @@ impl Shelf for Tree {
         })
     }
 
-    fn held(self: Arc<Self>) -> Held {
-        let reading = self.snapshots.take();
-        let tree = self;
-        Box::new(Rows { tree, reading })
-    }
-
     fn flush(&self) -> Result<Applied, ShelfError> {
         self.flush_all()
     }
@@ -241,6 +256,11 @@ impl Shelf for Tree {
 
     fn close(&self) {
         self.close_upkeep();
+    }
+
+    fn look_after(&self) -> Result<(), ShelfError> {
+        self.check_open()?;
+        self.guarded.run(|| self.check_there())
     }
 
     fn keep_note(&self, note: &[u8]) -> Result<(), ShelfError> {
@@ -263,6 +283,17 @@ impl Shelf for Tree {
             forgotten: self.snapshots.published().forgotten.len() as u64,
         }
     }
+}
+
+/// The writes in the order of their keys, as long as it does not matter, and those of one key in theirs. Each insert goes down a list of all rows in memory,
+/// and neighbours go the same way: what they need is in the processor's caches.
+fn in_order_of_keys(batch: &Batch) -> Vec<&Write> {
+    let mut writes: Vec<&Write> = batch.writes().iter().collect();
+    let forgets = |write: &&Write| matches!(write, Write::Forget { .. });
+    if !writes.iter().any(forgets) {
+        writes.sort_by_key(|write| write.key());
+    }
+    writes
 }
 
 /// Looked at before anything is done. A batch may forget what it wrote, and not write what it forgot.

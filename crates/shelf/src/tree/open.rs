@@ -1,9 +1,9 @@
 //! From a directory to a shelf.
 
 use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lsm_tree::compaction::filter::{CompactionFilter, Context, Factory, ItemAccessor, Verdict};
@@ -11,8 +11,10 @@ use lsm_tree::{
     AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SequenceNumberCounter,
 };
 
+use super::cursor::Discarded;
 use super::guarded::Guarded;
 use super::pace::{Pace, Paced};
+use super::room::Room;
 use super::snapshots::{Published, Snapshots};
 use super::{APPLIED, Durable, FORGOTTEN, ROW, Settings, Tree, Writer, lock};
 use crate::forgotten::Forgotten;
@@ -53,6 +55,7 @@ impl std::panic::RefUnwindSafe for Droppable {}
 struct Drops {
     droppable: Arc<Droppable>,
     pace: Arc<Pace>,
+    room: Arc<Room>,
 }
 
 impl Factory for Drops {
@@ -63,7 +66,7 @@ impl Factory for Drops {
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
         Box::new(Dropping {
             forgotten: self.droppable.get(),
-            paced: Paced::at(&self.pace),
+            paced: Paced::at(&self.pace, &self.room),
         })
     }
 }
@@ -78,22 +81,26 @@ impl Tree {
         settings: Settings,
     ) -> Result<Tree, ShelfError> {
         let is_whole = identity.claim(directory)?;
-        let guarded = Guarded::new(directory.to_owned());
-        let path = directory.join("tree");
-        // The crate makes a new tree where it finds none.
-        if is_whole && !path.join("current").exists() {
-            return Err(guarded.damage("its tree is gone".to_owned()));
-        }
+        let guarded = Arc::new(Guarded::new(directory.to_owned()));
         let io = |source| guarded.failed(lsm_tree::Error::Io(source));
-        if !is_whole
-            && let Err(error) = fs::remove_dir_all(&path)
-            && error.kind() != ErrorKind::NotFound
-        {
-            return Err(io(error));
-        }
+        let there = trees(directory).map_err(io)?;
+        let path = match (is_whole, &there[..]) {
+            // The crate makes a new tree where it finds none.
+            (true, [path]) if path.join(FIRST_FILE).exists() => path.clone(),
+            (true, []) => return Err(guarded.damage("its tree is gone".to_owned())),
+            (true, [_]) => return Err(guarded.damage("its tree has no beginning".to_owned())),
+            (true, _) => return Err(guarded.damage("it has more than one tree".to_owned())),
+            (false, there) => {
+                for path in there {
+                    fs::remove_dir_all(path).map_err(io)?;
+                }
+                directory.join(new_name())
+            }
+        };
         let sequence = SequenceNumberCounter::default();
         let droppable = Arc::new(Droppable::default());
         let pace = Arc::new(Pace::new(settings.compact_bytes_per_second));
+        let room = Arc::new(Room::new(directory, &settings));
         let cache = Arc::new(Cache::with_capacity_bytes(settings.cache_bytes));
         let files = Arc::new(DescriptorTable::new(settings.files_max));
         let visible = SequenceNumberCounter::default();
@@ -101,6 +108,7 @@ impl Tree {
             let factory: Arc<dyn Factory> = Arc::new(Drops {
                 droppable: droppable.clone(),
                 pace: pace.clone(),
+                room: room.clone(),
             });
             let config = Config::new(&path, sequence.clone(), visible)
                 .use_cache(cache)
@@ -124,6 +132,7 @@ impl Tree {
         });
         Ok(Tree {
             directory: directory.to_owned(),
+            files: path,
             settings,
             tree,
             sequence,
@@ -136,12 +145,44 @@ impl Tree {
             flushing: Mutex::new(()),
             compacting: Mutex::new(()),
             pace,
+            room,
             is_closed: AtomicBool::new(false),
-            left_over_from: AtomicU64::new(u64::MAX),
+            left_over: Mutex::default(),
             durable: Mutex::new(durable),
+            unflushed: AtomicU64::new(0),
+            discarded: Discarded::default(),
             guarded,
         })
     }
+}
+
+/// The file of the crate that says which others count.
+pub(super) const FIRST_FILE: &str = "current";
+
+/// The name of a tree's directory: this, and a number.
+const TREE: &str = "tree-";
+
+/// Greater than those of all trees that this process had.
+static NUMBER: AtomicU64 = AtomicU64::new(1);
+
+/// ‡ No two trees of a process share a name. Whoever lets go of a tree late, such as a reader of a state that was removed, removes
+/// tables that were merged, by their names; and a tree that was begun in the same place has tables with the same numbers.
+fn new_name() -> String {
+    format!("{TREE}{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+fn trees(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut trees = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if let Some(number) = name.to_string_lossy().strip_prefix(TREE) {
+            let number: u64 = number.parse().unwrap_or_default();
+            NUMBER.fetch_max(number.saturating_add(1), Ordering::Relaxed);
+            trees.push(entry.path());
+        }
+    }
+    Ok(trees)
 }
 
 /// What a tree says of itself.

@@ -1,5 +1,5 @@
-//! The pace of compactions. Flat out they would take cores and disk from those whom somebody waits for, and a large state is
-//! compacted for minutes.
+//! The pace of compactions, and their end. Flat out they would take cores and disk from those whom somebody waits for, and a large state
+//! is compacted for minutes.
 
 use std::io;
 use std::sync::Arc;
@@ -7,8 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::room::Room;
+
 /// The rows that are counted before the clock is looked at.
 const STRIDE: u64 = 64 << 10;
+/// The rows that are counted before the disk is looked at.
+const WRITTEN_BETWEEN_LOOKS: u64 = 4 << 20;
 /// The longest sleep: whatever changes is seen so soon.
 const NAP: Duration = Duration::from_millis(20);
 
@@ -23,9 +27,11 @@ pub(super) struct Pace {
 /// One compaction's way at that pace.
 pub(super) struct Paced {
     pace: Arc<Pace>,
+    room: Arc<Room>,
     since: Instant,
     bytes: u64,
     uncounted: u64,
+    unlooked: u64,
 }
 
 impl Pace {
@@ -51,22 +57,29 @@ impl Pace {
 }
 
 impl Paced {
-    pub fn at(pace: &Arc<Pace>) -> Paced {
+    pub fn at(pace: &Arc<Pace>, room: &Arc<Room>) -> Paced {
         Paced {
             pace: pace.clone(),
+            room: room.clone(),
             since: Instant::now(),
             bytes: 0,
             uncounted: 0,
+            unlooked: 0,
         }
     }
 
     /// Counts a row of so many bytes, and sleeps if that is too many for the time.
     ///
-    /// Errors: no compaction goes on any more.
+    /// Errors: no compaction goes on any more, or no room is left for one.
     pub fn count(&mut self, bytes: u64) -> io::Result<()> {
         self.uncounted += bytes;
         if self.uncounted < STRIDE {
             return Ok(());
+        }
+        self.unlooked += self.uncounted;
+        if self.unlooked >= WRITTEN_BETWEEN_LOOKS {
+            self.unlooked = 0;
+            self.room.check()?;
         }
         self.bytes += std::mem::take(&mut self.uncounted);
         loop {
@@ -93,12 +106,18 @@ impl Paced {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Settings;
 
     #[test]
     fn a_compaction_sleeps_unless_it_hurries_and_ends_when_it_is_told() {
         let pace = Arc::new(Pace::new(1 << 20));
         let began = Instant::now();
-        let mut paced = Paced::at(&pace);
+        let settings = Settings {
+            free_bytes_min: 0,
+            ..Settings::default()
+        };
+        let room = Arc::new(Room::new(&std::env::temp_dir(), &settings));
+        let mut paced = Paced::at(&pace, &room);
         paced.count(128 << 10).unwrap();
         assert!(began.elapsed() >= Duration::from_millis(120));
         pace.set_hurries(true);

@@ -1,20 +1,20 @@
 //! Rows and pages of rows, as of one snapshot.
 
-use std::ops::{Bound, Deref};
+use std::ops::Bound;
 
-use lsm_tree::{AbstractTree, Guard};
+use lsm_tree::{AbstractTree, Guard, IterGuardImpl};
 
+use super::cursor::{Following, Items};
 use super::snapshots::Reading;
 use super::{ROW, Tree, row};
-use crate::{Applied, Page, PageBounds, ShelfError, Snapshot, is_empty_range, is_full};
+use crate::{Applied, Cursor, Page, PageBounds, ShelfError, Snapshot, is_empty_range, is_full};
 
-/// `T` borrows the tree, or keeps it open.
-pub(super) struct Rows<T> {
-    pub tree: T,
+pub(super) struct Rows<'a> {
+    pub tree: &'a Tree,
     pub reading: Reading,
 }
 
-impl<T: Deref<Target = Tree>> Snapshot for Rows<T> {
+impl Snapshot for Rows<'_> {
     fn applied(&self) -> Applied {
         self.reading.state.applied
     }
@@ -38,6 +38,38 @@ impl<T: Deref<Target = Tree>> Snapshot for Rows<T> {
         to: Bound<&[u8]>,
         max: PageBounds,
     ) -> Result<Page, ShelfError> {
+        self.page(from, to, max, |items| items.next())
+    }
+
+    fn scan_back(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        max: PageBounds,
+    ) -> Result<Page, ShelfError> {
+        self.page(from, to, max, |items| items.next_back())
+    }
+
+    fn cursor(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Cursor, ShelfError> {
+        let Tree { tree, guarded, .. } = self.tree;
+        let state = &self.reading.state;
+        let items = match is_empty_range(from, to) {
+            true => None,
+            false => Some(guarded.run(|| Ok(tree.range(stored(from, to), state.version, None)))?),
+        };
+        Ok(Box::new(Following::new(self.tree, state, items)))
+    }
+}
+
+impl Rows<'_> {
+    /// `next` takes rows from one end of the range, or from the other.
+    fn page(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        max: PageBounds,
+        next: impl Fn(&mut Items) -> Option<IterGuardImpl>,
+    ) -> Result<Page, ShelfError> {
         let state = &self.reading.state;
         let mut page = Page {
             rows: Vec::new(),
@@ -47,18 +79,11 @@ impl<T: Deref<Target = Tree>> Snapshot for Rows<T> {
         if is_empty_range(from, to) {
             return Ok(page);
         }
-        let from = match from {
-            Bound::Unbounded => Bound::Included(vec![ROW]),
-            bound => bound.map(row),
-        };
-        let to = match to {
-            Bound::Unbounded => Bound::Excluded(vec![ROW + 1]),
-            bound => bound.map(row),
-        };
-        let Tree { tree, guarded, .. } = &*self.tree;
+        let Tree { tree, guarded, .. } = self.tree;
         guarded.run(|| {
             let mut bytes = 0;
-            for item in tree.range::<Vec<u8>, _>((from, to), state.version, None) {
+            let mut items = tree.range(stored(from, to), state.version, None);
+            while let Some(item) = next(&mut items) {
                 let item = item.into_inner();
                 let (key, value) = item.map_err(|error| guarded.failed(error))?;
                 let key = key.get(1..).unwrap_or_default();
@@ -75,6 +100,19 @@ impl<T: Deref<Target = Tree>> Snapshot for Rows<T> {
             Ok(page)
         })
     }
+}
+
+/// Bounds among all that a tree has.
+fn stored(from: Bound<&[u8]>, to: Bound<&[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let from = match from {
+        Bound::Unbounded => Bound::Included(vec![ROW]),
+        bound => bound.map(row),
+    };
+    let to = match to {
+        Bound::Unbounded => Bound::Excluded(vec![ROW + 1]),
+        bound => bound.map(row),
+    };
+    (from, to)
 }
 
 impl Tree {

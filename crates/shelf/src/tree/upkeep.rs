@@ -1,15 +1,20 @@
 //! Flushing and compacting, beside the one who applies and beside each other.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use lsm_tree::compaction::Leveled;
-use lsm_tree::{AbstractTree, TableId};
+use lsm_tree::{AbstractTree, Table, TableId};
 
+use super::open::FIRST_FILE;
 use super::snapshots::Published;
-use super::{APPLIED, Durable, FORGOTTEN, Tree, lock, row, tagged};
+use super::{APPLIED, Durable, FORGOTTEN, ROW, Tree, lock, row, tagged};
+use crate::forgotten::Forgotten;
+use crate::identity::FILE;
 use crate::{Applied, ShelfError, behind};
 
 /// From so many forgotten prefixes on, a compaction rewrites all tables to be rid of them.
@@ -22,6 +27,7 @@ const STEPS_FOR: Duration = Duration::from_secs(10);
 impl Tree {
     pub(super) fn flush_all(&self) -> Result<Applied, ShelfError> {
         let _flushing = lock(&self.flushing);
+        self.discarded.clear();
         let flushed = self.flush_locked();
         self.set_pace();
         flushed
@@ -39,6 +45,7 @@ impl Tree {
         self.pace.end();
         drop(lock(&self.compacting));
         drop(lock(&self.flushing));
+        self.discarded.clear();
     }
 
     pub(super) fn check_open(&self) -> Result<(), ShelfError> {
@@ -51,19 +58,45 @@ impl Tree {
         }
     }
 
+    /// Whether the files that a start reads first are there.
+    pub(super) fn check_there(&self) -> Result<(), ShelfError> {
+        let files = [self.directory.join(FILE), self.files.join(FIRST_FILE)];
+        for file in files {
+            match fs::symlink_metadata(&file) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    let what = format!("{} was taken away while the node ran", file.display());
+                    return Err(self.guarded.damage(what));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn flush_locked(&self) -> Result<Applied, ShelfError> {
         self.check_open()?;
-        let flushed = {
+        self.guarded.run(|| self.check_there())?;
+        // ‡ A flush that fails has filled the disk for a moment, and a log beside it that writes in that moment stops.
+        let room = self.room.check_flush(self.unflushed_bytes());
+        // Rows that were written again and again are written once.
+        let room = room.or_else(|_| self.room.check_flush(self.bytes_to_flush()));
+        room.map_err(|source| ShelfError::Io {
+            path: self.directory.clone(),
+            source,
+        })?;
+        let (flushed, bytes) = {
             let writer = lock(&self.writer);
+            let bytes = self.unflushed_bytes();
             // Between two batches: what is sealed ends with the row that says how far it goes.
             self.guarded.run(|| {
                 self.tree.rotate_memtable();
                 Ok(())
             })?;
-            Durable {
+            let flushed = Durable {
                 applied: writer.applied,
                 forgotten: writer.forgotten.clone(),
-            }
+            };
+            (flushed, bytes)
         };
         let first = self.tree.get_next_table_id();
         let oldest = self.snapshots.oldest();
@@ -74,12 +107,13 @@ impl Tree {
         });
         self.publish_what_upkeep_took();
         if done.is_err() {
-            self.left_over_from.fetch_min(first, Ordering::Relaxed);
+            self.note_left_over(first);
         }
         if let Ok(_compacting) = self.compacting.try_lock() {
             self.remove_what_is_left_over();
         }
         done?;
+        self.unflushed.fetch_sub(bytes, Ordering::Relaxed);
         self.droppable.set(flushed.forgotten.clone());
         let applied = flushed.applied;
         *lock(&self.durable) = flushed;
@@ -93,24 +127,36 @@ impl Tree {
         self.snapshots.publish_version(self.sequence.get());
     }
 
-    /// A flush or a compaction that failed wrote tables that would stay until the next start, and a full disk would be filled by each further attempt. Nothing
-    /// else is under way: what that writes is not live yet either.
+    /// What failed wrote tables from this number on.
+    fn note_left_over(&self, first: TableId) {
+        let mut left_over = lock(&self.left_over);
+        let first = left_over
+            .as_ref()
+            .map_or(first, |left| left.start.min(first));
+        *left_over = Some(first..self.tree.get_next_table_id());
+    }
+
+    /// A flush or a compaction that failed wrote tables that would stay until the next start, and a full disk would be filled by each
+    /// further attempt. Nothing else is under way: what that writes is not live yet either. Nobody reads for long: what he reads may be
+    /// live no more.
     fn remove_what_is_left_over(&self) {
-        let first = self.left_over_from.swap(u64::MAX, Ordering::Relaxed);
-        if first == u64::MAX {
+        let mut left_over = lock(&self.left_over);
+        let Some(numbers) = left_over.take_if(|_| !self.discarded.is_followed()) else {
             return;
-        }
-        let live = |id: TableId| {
-            let version = self.tree.current_version();
-            version.iter_tables().any(|table| table.id() == id)
         };
-        let tables = self.directory.join("tree").join("tables");
-        for entry in fs::read_dir(tables).into_iter().flatten().flatten() {
+        drop(left_over);
+        let version = self.tree.current_version();
+        let live = |id: TableId| version.iter_tables().any(|table| table.id() == id);
+        for entry in fs::read_dir(self.files.join("tables"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
             let id = entry
                 .file_name()
                 .to_str()
                 .and_then(|name| name.parse().ok());
-            if id.is_some_and(|id: TableId| id >= first && !live(id)) {
+            if id.is_some_and(|id: TableId| numbers.contains(&id) && !live(id)) {
                 _ = fs::remove_file(entry.path());
             }
         }
@@ -119,6 +165,9 @@ impl Tree {
     pub(super) fn compact_all(&self) -> Result<(), ShelfError> {
         let _compacting = lock(&self.compacting);
         self.check_open()?;
+        if self.room.is_scarce() {
+            return Ok(());
+        }
         let first = self.tree.get_next_table_id();
         let version = self.tree.current_version().id();
         let durable = lock(&self.durable).forgotten.clone();
@@ -127,12 +176,15 @@ impl Tree {
         let prefixes: Vec<Vec<u8>> = durable.before(oldest).cloned().collect();
         let done = self.guarded.run(|| {
             let failed = |error| self.guarded.failed(error);
-            for prefix in &prefixes {
-                let from = row(prefix);
+            for prefix in self.prefixes_of_whole_tables(&durable, oldest) {
+                let from = row(&prefix);
                 match behind(&from) {
                     Some(to) => self.tree.drop_range(from..to).map_err(failed)?,
                     None => self.tree.drop_range(from..).map_err(failed)?,
                 }
+            }
+            if self.room.check().is_err() {
+                return Ok(());
             }
             if prefixes.len() >= SWEPT_FROM {
                 let size = self.settings.table_bytes;
@@ -158,7 +210,7 @@ impl Tree {
         });
         self.publish_what_upkeep_took();
         if done.is_err() {
-            self.left_over_from.fetch_min(first, Ordering::Relaxed);
+            self.note_left_over(first);
         }
         if let Ok(_flushing) = self.flushing.try_lock() {
             self.remove_what_is_left_over();
@@ -166,14 +218,31 @@ impl Tree {
         if self.pace.is_over() {
             return Ok(());
         }
-        done?;
-        if prefixes.len() >= SWEPT_FROM {
-            self.unremember(&prefixes)?;
+        if !self.room.is_scarce() {
+            done?;
+            self.room.on_compacted();
+            if prefixes.len() >= SWEPT_FROM {
+                self.unremember(&prefixes)?;
+            }
         }
         match self.tree.current_version().id() == version {
             true => Ok(()),
             false => self.let_replaced_go(),
         }
+    }
+
+    /// The forgotten prefixes that tables have nothing but. For any other there is nothing to take away at once, and each attempt would
+    /// write a new list of all tables.
+    fn prefixes_of_whole_tables(&self, forgotten: &Forgotten, oldest: u64) -> BTreeSet<Vec<u8>> {
+        let version = self.tree.current_version();
+        let of_table = |table: &Table| {
+            let keys = &table.metadata.key_range;
+            let first = keys.min().strip_prefix(&[ROW])?;
+            let last = keys.max().strip_prefix(&[ROW])?;
+            let (prefix, since) = forgotten.covering(first)?;
+            (since < oldest && last.starts_with(prefix)).then(|| prefix.clone())
+        };
+        version.iter_tables().filter_map(of_table).collect()
     }
 
     /// The tree lets go of tables that were replaced when it changes the next time. If nothing more is written for a while, that is never: a
@@ -212,9 +281,53 @@ impl Tree {
         Ok(())
     }
 
+    /// The bytes that a flush writes: of each row the newest. Takes as long as it takes to look at all rows in memory.
+    fn bytes_to_flush(&self) -> u64 {
+        let memtable = self.tree.active_memtable();
+        let (mut bytes, mut last) = (0, None);
+        for row in memtable.iter() {
+            let key = row.key.user_key;
+            if last.as_ref() != Some(&key) {
+                bytes += (key.len() + row.value.len()) as u64;
+                last = Some(key);
+            }
+        }
+        // Sealed rows were to be flushed before, and that failed.
+        bytes + self.unflushed_bytes().saturating_sub(memtable.size())
+    }
+
     pub(super) fn unflushed_bytes(&self) -> u64 {
-        let sealed = self.tree.version_memtable_size_sum();
-        // The tree counts those of versions that somebody still reads.
-        sealed.max(self.tree.active_memtable().size())
+        self.unflushed.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Applied, Batch, Identity, Settings, Shelf, Tree};
+
+    #[test]
+    fn rows_that_are_written_again_and_again_are_flushed_once() {
+        let here = tempfile::tempdir().unwrap();
+        let identity = Identity {
+            cluster: [1; 16],
+            log: 7,
+        };
+        let tree = Tree::open(here.path(), identity, Settings::default()).unwrap();
+        for position in 1..=100 {
+            let mut batch = Batch::default();
+            for row in 0..10u8 {
+                batch.put([row], vec![7; 1_000]);
+            }
+            let applied = Applied {
+                position,
+                ..Applied::default()
+            };
+            tree.apply(&batch, applied).unwrap();
+        }
+        assert!(tree.figures().unflushed_bytes > 1_000_000);
+        let written = tree.bytes_to_flush();
+        assert!((10_000..12_000).contains(&written), "{written}");
+        tree.flush().unwrap();
+        assert_eq!(tree.bytes_to_flush(), 0);
     }
 }

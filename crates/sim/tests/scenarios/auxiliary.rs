@@ -142,7 +142,7 @@ impl Cheap {
 
 #[test]
 fn an_auxiliary_at_rest_holds_no_bytes_and_knows_what_is_chosen() {
-    let mut cheap = cheap(1);
+    let mut cheap = cheap(0);
     cheap.load(60, 50_000, 20 * MS);
     let (auxiliary, said) = (cheap.auxiliary, cheap.said());
     for index in [cheap.leader, cheap.active] {

@@ -5,9 +5,12 @@
 #![cfg_attr(feature = "mutations", expect(dead_code))]
 
 mod caller;
+mod model;
+mod patrons;
 mod rebuilt;
 mod small_writes;
 mod stage;
+mod verdict;
 
 mod abandoned;
 mod auxiliary;
@@ -15,6 +18,8 @@ mod clients;
 mod clusters;
 mod copies;
 mod directory;
+mod doors;
+mod doorstep;
 mod drawn;
 mod durability;
 mod elections;
@@ -24,6 +29,7 @@ mod gray;
 mod guests;
 mod halted;
 mod health;
+mod histories;
 mod hosted;
 mod hosts;
 mod lists;
@@ -36,8 +42,10 @@ mod readers;
 mod reconfiguration;
 mod recovery;
 mod removals;
+mod rooms;
 mod saved;
 mod scrub;
+mod spares;
 mod stories;
 mod trims;
 mod truths;

@@ -22,17 +22,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use door::Door;
 use formats::record::{RecordHeader, RecordKind};
 use formats::{LogId, RECORD_HEADER};
 use host::{COPY_ROW, Decoder, FILL_ROW, Frame, Host, View};
 use node::Node;
-use ops::Op;
+use ops::{Op, Time};
 use paxos::{LogState, NodeId, Slot, StreamName};
 use shelf::{
-    Applied, Batch, Figures, Held, Identity, Media, Memory, PageBounds, Shelf, ShelfError,
-    Snapshot, Write,
+    Applied, Batch, Figures, Identity, Media, Memory, PageBounds, Shelf, ShelfError, Snapshot,
+    Write,
 };
-use sim::HostId;
+use sim::{HostId, World};
 
 use crate::stage::Stage;
 
@@ -85,6 +86,9 @@ struct Output {
     /// So many bytes of the last stream are taken.
     taken: u64,
     decoder: Decoder,
+    /// The time of the world, and the one at which each frame was first known to be chosen.
+    now: Time,
+    times: Vec<Time>,
     /// Each frame, and what a shelf says of itself that has applied it last.
     frames: Vec<(Applied, Frame)>,
     /// The state after all of them.
@@ -138,6 +142,7 @@ impl Rebuilt {
                     next = view.state.next;
                     let mut known = sees.lock();
                     known.nodes.insert(node.id(), index);
+                    known.output.now = world.now();
                     known.follow(view.id, view.state);
                 }
             });
@@ -233,6 +238,14 @@ impl Rebuilt {
         }
     }
 
+    /// All frames that are chosen by now, and the times at which that was first known.
+    pub fn all_frames(&self) -> (Vec<Frame>, Vec<Time>) {
+        let known = self.lock();
+        let frames = known.output.frames.iter();
+        let frames = frames.map(|(_, frame)| frame.clone()).collect();
+        (frames, known.output.times.clone())
+    }
+
     /// How often a state was compared.
     pub fn compared(&self) -> u64 {
         self.lock().compared
@@ -303,8 +316,9 @@ impl Rebuilt {
                 continue;
             };
             let name = format!("seed {seed}: node {}", index + 1);
-            let host = stage.world.machine::<Host>(*host);
-            let mut groups = host.into_iter().flat_map(Host::groups);
+            let mut groups = host_of(&stage.world, *host)
+                .into_iter()
+                .flat_map(Host::groups);
             let is_whole = groups.any(|group| group.name() == known.name && group.is_whole());
             let shelf = opened.shelf.upgrade();
             assert!(
@@ -416,6 +430,12 @@ impl Rebuilt {
             *stood = media.durable().position.max(*stood);
         }
     }
+}
+
+/// The host of a node, alone or behind a door.
+fn host_of(world: &World, id: HostId) -> Option<&Host> {
+    let door = || world.machine::<Door>(id).map(Door::host);
+    world.machine::<Host>(id).or_else(door)
 }
 
 const ALL: PageBounds = PageBounds {
@@ -674,13 +694,18 @@ impl Output {
             for (part, bytes) in parts.iter().zip(stream.chunks_mut(4)) {
                 bytes.copy_from_slice(&part.to_le_bytes());
             }
+            let bytes = frame.encode();
+            let checksum = bytes[4..8].try_into().expect("it is in the header");
             let applied = Applied {
                 position: self.end() - self.decoder.waiting() as u64,
                 stream,
                 frame: frame.number,
                 time_ms: frame.time_ms,
+                frame_bytes: bytes.len() as u32,
+                frame_crc32c: u32::from_le_bytes(checksum),
             };
             self.frames.push((applied, frame));
+            self.times.push(self.now);
             self.rows.go_to(&self.frames, self.frames.len());
         }
     }
@@ -805,10 +830,6 @@ impl Shelf for Witnessed {
 
     fn snapshot(&self) -> Box<dyn Snapshot + '_> {
         self.inner.snapshot()
-    }
-
-    fn held(self: Arc<Self>) -> Held {
-        self.inner.clone().held()
     }
 
     fn flush(&self) -> Result<Applied, ShelfError> {

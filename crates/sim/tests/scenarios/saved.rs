@@ -199,7 +199,7 @@ impl Filling {
             Answer::Error(refusal) => {
                 assert_ne!(refusal.code, wire::Code::Refused, "{refusal}");
                 // The end was chosen, and its answer lost.
-                match refusal.code == wire::Code::NotEmpty {
+                match refusal.code == wire::Code::FilledBefore {
                     true => Progress::Whole,
                     false => Progress::Over,
                 }

@@ -34,6 +34,8 @@ pub struct Stage {
     voters: u32,
     limits: replica::Limits,
     hosts: Hosts,
+    /// Nodes say where they answer clients of keys.
+    has_doors: bool,
     /// The versions that each node speaks from its next start on.
     programs: Rc<RefCell<Vec<Speaks>>>,
     next_program: Speaks,
@@ -95,6 +97,7 @@ impl Stage {
             voters,
             limits,
             hosts: Hosts::default(),
+            has_doors: false,
             programs: Rc::default(),
             next_program: program,
             known: Rc::default(),
@@ -103,8 +106,33 @@ impl Stage {
 
     /// As `three`, whose nodes have these guests.
     pub fn hosting(seed: u64, voters: u32, hosts: Hosts) -> Stage {
-        let mut stage = Stage::empty(Speaks::THIS, seed, voters, small_limits());
-        stage.hosts = hosts;
+        Stage::hosting_as(seed, voters, hosts, false, small_limits())
+    }
+
+    /// The same, with these limits.
+    pub fn hosting_within(seed: u64, voters: u32, hosts: Hosts, limits: replica::Limits) -> Stage {
+        Stage::hosting_as(seed, voters, hosts, false, limits)
+    }
+
+    /// Three of them, which say where they answer clients of keys.
+    pub fn with_doors(seed: u64, hosts: Hosts) -> Stage {
+        Stage::hosting_as(seed, 3, hosts, true, small_limits())
+    }
+
+    /// The place of the door of that node, counted from 1.
+    pub fn door_of(number: usize) -> String {
+        format!("node{number}/1:6379")
+    }
+
+    fn hosting_as(
+        seed: u64,
+        voters: u32,
+        hosts: Hosts,
+        has_doors: bool,
+        limits: replica::Limits,
+    ) -> Stage {
+        let mut stage = Stage::empty(Speaks::THIS, seed, voters, limits);
+        (stage.hosts, stage.has_doors) = (hosts, has_doors);
         stage.begin();
         for _ in 1..voters {
             stage.add_node();
@@ -136,7 +164,10 @@ impl Stage {
                 servers: vec![server],
             },
         };
-        let config = self.config("/data", &address, start_as);
+        let mut config = self.config("/data", &address, start_as);
+        if self.has_doors {
+            config.standing.door = Stage::door_of(index + 1);
+        }
         self.nodes.push(host);
         self.addresses.push(address);
         self.programs.borrow_mut().push(self.next_program);

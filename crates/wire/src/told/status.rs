@@ -57,6 +57,9 @@ pub struct NodeStatus {
     pub speaks: Option<String>,
     #[serde(default)]
     pub free_bytes: Option<u64>,
+    /// The HOST:PORT at which it answers clients of keys, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv: Option<String>,
     /// Whether this is the node that answers.
     #[serde(default, rename = "self")]
     pub is_self: bool,

@@ -4,14 +4,14 @@ use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Verdict {
+pub enum Verdict {
     Ok,
     Better,
     Must,
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Finding {
+pub struct Finding {
     pub check: &'static str,
     pub verdict: Verdict,
     pub found: String,

@@ -41,6 +41,8 @@ impl Picked {
 
 /// Up to so many members are read all, so that each is as likely as another.
 const READ_MAX: usize = 1024;
+/// A drawn item that may come again counts as so many bytes of the reply at least.
+const DRAWN_BYTES_MIN: usize = 64;
 
 /// A collection that is drawn from.
 pub(crate) trait Pool {
@@ -161,11 +163,13 @@ fn repeated<P: Pool>(db: &mut Db, pool: &P, count: usize) -> Result<Vec<P::Item>
     if pool.length() > READ_MAX && count < pool.length() / 8 {
         return scattered(db, pool, count);
     }
+    // Before the work is done: others wait for it.
+    db.charge(count.saturating_mul(DRAWN_BYTES_MIN))?;
     let all = pool.everything(db)?;
     let mut drawn = Vec::new();
     for _ in 0..count {
         if let Some(item) = all.get(db.draw(all.len())) {
-            db.charge(P::bytes(item))?;
+            db.charge(P::bytes(item).saturating_sub(DRAWN_BYTES_MIN))?;
             drawn.push(item.clone());
         }
     }

@@ -10,7 +10,7 @@
 //!          ── all killed, started (several times) ── a state lost, under submits
 //! ```
 
-mod callers;
+pub mod callers;
 mod cluster;
 mod losses;
 pub mod node;

@@ -10,7 +10,7 @@
 mod kafka;
 mod nats;
 mod producer;
-mod service;
+pub mod service;
 mod shown;
 
 use std::path::{Path, PathBuf};

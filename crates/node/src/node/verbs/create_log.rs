@@ -111,6 +111,9 @@ impl Node {
             None if let Some(id) = self.cluster.directory.sealing_by_name(name) => {
                 Answer::Until(not_ended(name, id))
             }
+            None if !self.cluster.directory.fits_groups(name, create.kind) => {
+                refuse(not_a_group(name))
+            }
             // A member that leaves since made nothing of the command.
             None if create.proposed => match create.check_members(&self.cluster.directory) {
                 Ok(_) => Answer::Wait,
@@ -143,6 +146,13 @@ impl Node {
             }
         }
     }
+}
+
+fn not_a_group(name: &str) -> Refusal {
+    let sentence = format!(
+        "{name} cannot be a group of keys: all groups are made together, and each slot is served by one; make them with `logberg kv init`"
+    );
+    Refusal::new("bad-request", sentence)
 }
 
 impl CreateLog {

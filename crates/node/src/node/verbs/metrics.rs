@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use letters::{DoorFigures, Family, Fate};
 use paxos::Role;
 use replica::{Env, Log, LogCounts};
 use serde::Serialize;
@@ -39,6 +40,46 @@ struct Metrics {
     counts: NodeCounts,
     peers: Vec<PeerMetrics>,
     logs: Vec<LogMetrics>,
+    /// Figures of the door for clients of keys, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kv: Option<DoorMetrics>,
+}
+
+// A histogram of the door has the steps that all have.
+const _: () = {
+    let mut at = 0;
+    while at < BOUNDS_US.len() {
+        assert!(BOUNDS_US[at] == letters::BOUNDS_US[at]);
+        at += 1;
+    }
+};
+
+#[derive(Serialize)]
+struct DoorMetrics {
+    /// HOST:PORT, as clients reach it.
+    address: String,
+    clients: u64,
+    connections: u64,
+    connections_refused: u64,
+    clients_closed: u64,
+    requests_refused: u64,
+    slow_commands: u64,
+    commands_per_second: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
+    unread_bytes: u64,
+    unfinished_bytes: u64,
+    expired_keys: u64,
+    families: Vec<FamilyMetrics>,
+}
+
+#[derive(Serialize)]
+struct FamilyMetrics {
+    family: &'static str,
+    /// ⟨what became of them, how many⟩
+    commands: BTreeMap<&'static str, u64>,
+    /// The time from a command's coming to its answer.
+    duration: Histogram,
 }
 
 #[derive(Serialize)]
@@ -128,6 +169,11 @@ impl Node {
                 .values()
                 .map(|log| LogMetrics::of(log, &self.env))
                 .collect(),
+            kv: self
+                .config
+                .hosts
+                .door()
+                .map(|door| DoorMetrics::of(door, &self.config.standing.door)),
         })
     }
 }
@@ -160,6 +206,45 @@ impl LogMetrics {
             streams: state.streams.len(),
             lag_bytes: lag.collect(),
             counts: log.counts(),
+        }
+    }
+}
+
+impl DoorMetrics {
+    fn of(door: &DoorFigures, address: &str) -> DoorMetrics {
+        let families = Family::ALL.into_iter().map(|family| {
+            let figures = door.family(family);
+            let mut duration = Histogram {
+                sum_us: figures.sum_us(),
+                ..Histogram::default()
+            };
+            for (count, counted) in duration.counts.iter_mut().zip(figures.durations()) {
+                *count = counted;
+            }
+            let fates = Fate::ALL.into_iter();
+            FamilyMetrics {
+                family: family.name(),
+                commands: fates
+                    .map(|fate| (fate.name(), figures.of_fate(fate)))
+                    .collect(),
+                duration,
+            }
+        });
+        DoorMetrics {
+            address: address.to_owned(),
+            clients: door.clients.get(),
+            connections: door.connections.get(),
+            connections_refused: door.connections_refused.get(),
+            clients_closed: door.clients_closed.get(),
+            requests_refused: door.requests_refused.get(),
+            slow_commands: door.slow_commands.get(),
+            commands_per_second: door.commands_per_second.get(),
+            received_bytes: door.received_bytes.get(),
+            sent_bytes: door.sent_bytes.get(),
+            unread_bytes: door.unread_bytes.get(),
+            unfinished_bytes: door.unfinished_bytes.get(),
+            expired_keys: door.expired_keys.get(),
+            families: families.collect(),
         }
     }
 }

@@ -45,6 +45,9 @@ struct NodeStatus {
     alive: bool,
     last_heard_ms: Option<u64>,
     free_bytes: Option<u64>,
+    /// Where it answers clients of keys, if it does, as far as it said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kv: Option<String>,
     /// The versions that the node speaks, as it said last.
     speaks: Option<String>,
     #[serde(rename = "self")]
@@ -84,6 +87,8 @@ struct StateStatus {
     applied: u64,
     durable: u64,
     whole: bool,
+    /// The room that it takes.
+    disk_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     mark: Option<MarkStatus>,
     /// At the leader: the nodes whose marks of one position are not its own.
@@ -157,6 +162,7 @@ impl Node {
             alive: true,
             last_heard_ms: None,
             free_bytes: known(self.env.room.free_bytes),
+            kv: Some(self.config.standing.door.clone()).filter(|door| !door.is_empty()),
             speaks: Some(self.env.own.speaks.to_string()),
             is_self: true,
         }];
@@ -170,6 +176,7 @@ impl Node {
                     .and_then(|p| p.pulse.heard_at())
                     .map(|at| micros(now - at) / 1000),
                 free_bytes: peer.and_then(|p| known(p.said.free_bytes())),
+                kv: self.env.peers.doors.get(id).cloned(),
                 speaks: peer.and_then(|p| Some(p.said.speaks()?.to_string())),
                 is_self: false,
             });
@@ -306,6 +313,7 @@ impl LogStatus {
                     applied: stand.applied,
                     durable: stand.durable,
                     whole: stand.is_whole,
+                    disk_bytes: stand.disk_bytes,
                     mark: stand.mark.map(|mark| MarkStatus {
                         position: mark.position,
                         rows: mark.rows,

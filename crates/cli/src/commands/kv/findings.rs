@@ -1,0 +1,344 @@
+//! Findings about what is wrong with groups of keys and with the places where clients find them.
+
+use std::net::IpAddr;
+
+use formats::slots::{group_of, name_of};
+
+use super::probe::Probe;
+use super::view::{Group, Node, View};
+use crate::commands::doctor::finding::Finding;
+
+const CHECK: &str = "groups of keys";
+
+/// The findings; none if there are neither groups nor places for clients.
+pub fn findings(view: &View) -> Vec<Finding> {
+    let doors = view.nodes.iter().filter(|node| node.kv.is_some()).count();
+    if view.groups.is_empty() {
+        let found = format!("{doors} node(s) answer Redis clients, and there is no group");
+        return match doors {
+            0 => Vec::new(),
+            _ => vec![Finding::better(CHECK, found, "logberg kv init")],
+        };
+    }
+    let mut found: Vec<Finding> = missing(&view.groups).into_iter().collect();
+    found.extend(view.groups.iter().filter_map(|group| led(group, view)));
+    found.extend(
+        view.groups
+            .iter()
+            .filter_map(|group| stood_for(group, view)),
+    );
+    found.extend(view.nodes.iter().filter_map(|node| reached(node, view)));
+    found.extend(spread(view));
+    if found.is_empty() {
+        let said = format!(
+            "{} group(s), each with a leader that clients reach where they are told",
+            view.groups.len()
+        );
+        found.push(Finding::ok(CHECK, said));
+    }
+    found
+}
+
+/// Slots that no group serves.
+fn missing(groups: &[Group]) -> Option<Finding> {
+    let (_, count) = group_of(&groups.first()?.group)?;
+    let is_there = |name: &String| groups.iter().any(|group| group.group == *name);
+    let mut names = (1..=count).map(|number| name_of(number, count));
+    let first = names.find(|name| !is_there(name))?;
+    let more = names.filter(|name| !is_there(name)).count();
+    let and = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(Finding::must(
+        CHECK,
+        format!("{first}{and} is not there: nobody serves its slots"),
+        "logberg kv init, which makes what is missing; or logberg restore, if there is a backup of it",
+    ))
+}
+
+fn led(group: &Group, view: &View) -> Option<Finding> {
+    let name = &group.group;
+    let Some(leader) = group.leader else {
+        return Some(Finding::must(
+            CHECK,
+            format!("nobody leads {name}: its slots are not served"),
+            "start or reconnect the silent nodes (logberg status); if all answer, ask again in some seconds",
+        ));
+    };
+    let node = view.nodes.iter().find(|node| node.node == leader)?;
+    if node.kv.is_some() {
+        return None;
+    }
+    let answers = |id: &u64| {
+        let node = view.nodes.iter().find(|node| node.node == *id);
+        node.is_some_and(|node| node.alive && node.kv.is_some())
+    };
+    let other = group.nodes.iter().find(|id| answers(id));
+    let now = other.map_or_else(String::new, |other| {
+        format!("; until then: logberg leader move {name} --to {other}")
+    });
+    Some(Finding::must(
+        CHECK,
+        format!(
+            "node {leader} leads {name} and does not answer Redis clients: its slots are not served"
+        ),
+        format!("start node {leader} with --kv HOST:PORT{now}"),
+    ))
+}
+
+fn stood_for(group: &Group, view: &View) -> Option<Finding> {
+    let Group {
+        group: name,
+        whole,
+        members,
+        ..
+    } = group;
+    if whole.is_empty() {
+        return Some(Finding::must(
+            CHECK,
+            format!("no node that answers has the whole state of {name}: nothing of it is served"),
+            "start the silent nodes that host it, with the directories that they had; if they are lost: docs/first-aid.md, \"Keys\"",
+        ));
+    }
+    let without = members.iter().filter(|node| !whole.contains(node));
+    let without: Vec<String> = without.map(u64::to_string).collect();
+    if without.is_empty() {
+        return None;
+    }
+    let doorless = view.nodes.iter().find(|node| {
+        node.alive
+            && node.kv.is_none()
+            && members.contains(&node.node)
+            && !whole.contains(&node.node)
+    });
+    let change = match doorless {
+        Some(node) => format!(
+            "start node {} with --kv HOST:PORT: without it a node keeps no state of groups",
+            node.node
+        ),
+        None => "wait until it is copied (logberg kv status); start the nodes that are silent, and read their logs if it does not come".to_owned(),
+    };
+    Some(Finding::better(
+        CHECK,
+        format!(
+            "node(s) {} do not have the whole state of {name}: {} of {} have",
+            without.join(" "),
+            whole.len(),
+            members.len()
+        ),
+        change,
+    ))
+}
+
+/// Whether clients find a node where they are told to.
+fn reached(node: &Node, view: &View) -> Option<Finding> {
+    let (id, place) = (node.node, node.kv.as_ref()?);
+    let advertise =
+        format!("start node {id} with --kv-advertise HOST:PORT, where clients reach it");
+    let wrong = match node.probe.as_ref()? {
+        Probe::Unreachable(why) => {
+            format!(
+                "node {id} is not reached at {place}, where clients are told to go, from here: {why}"
+            )
+        }
+        Probe::Other => {
+            format!(
+                "what answers at {place}, where clients of node {id} are told to go, is no node of this cluster"
+            )
+        }
+        Probe::Node(other) if *other != 0 && *other != id => {
+            format!("node {other} answers at {place}, where clients of node {id} are told to go")
+        }
+        // Clients on other machines are told their own.
+        Probe::Node(_)
+            if is_loopback(place) && view.nodes.iter().any(|node| !is_loopback(&node.address)) =>
+        {
+            format!(
+                "clients are told to find node {id} at {place}, which is their own machine wherever they are"
+            )
+        }
+        Probe::Node(_) => return None,
+    };
+    Some(Finding::must(CHECK, wrong, advertise))
+}
+
+fn is_loopback(place: &str) -> bool {
+    let host = place.rsplit_once(':').map_or(place, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Whether some nodes lead more groups than others that could.
+fn spread(view: &View) -> Option<Finding> {
+    let can = |node: &&Node| {
+        let leads = |group: &Group| group.nodes.contains(&node.node);
+        node.alive && node.kv.is_some() && view.groups.iter().any(leads)
+    };
+    let able = || view.nodes.iter().filter(can);
+    let most = able().max_by_key(|node| node.groups_led)?;
+    let least = able().min_by_key(|node| node.groups_led)?;
+    if most.groups_led < least.groups_led + 2 {
+        return None;
+    }
+    Some(Finding::better(
+        CHECK,
+        format!(
+            "node {} leads {} groups, and node {} {}: the one executes what the others could",
+            most.node, most.groups_led, least.node, least.groups_led
+        ),
+        "logberg kv init, which moves leaders and nothing else where all groups are there",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::doctor::finding::Verdict;
+    use super::*;
+
+    /// Three nodes, of which each leads one of three groups.
+    fn view() -> View {
+        let node = |node: u64| Node {
+            node,
+            address: format!("10.0.0.{node}:7117"),
+            alive: true,
+            kv: Some(format!("10.0.0.{node}:7379")),
+            probe: Some(Probe::Node(node)),
+            groups_led: 1,
+            clients: Some(0),
+            commands_per_second: Some(0),
+        };
+        let group = |number: u16| Group {
+            group: name_of(number, 3),
+            first_slot: 0,
+            last_slot: 0,
+            leader: Some(u64::from(number)),
+            nodes: vec![1, 2, 3],
+            members: vec![1, 2, 3],
+            whole: vec![1, 2, 3],
+        };
+        View {
+            groups: (1..=3).map(group).collect(),
+            nodes: (1..=3).map(node).collect(),
+        }
+    }
+
+    fn told(view: &View) -> Vec<(Verdict, String)> {
+        let told = findings(view).into_iter().map(|finding| {
+            let change = finding.change.unwrap_or_default();
+            (finding.verdict, format!("{} | {change}", finding.found))
+        });
+        told.collect()
+    }
+
+    fn only(view: &View, verdict: Verdict, words: &str) {
+        let told = told(view);
+        let is_it = told.len() == 1 && told[0].0 == verdict && told[0].1.contains(words);
+        assert!(is_it, "{words}: {told:?}");
+    }
+
+    #[test]
+    fn a_cluster_that_is_whole_has_nothing_to_change() {
+        only(&view(), Verdict::Ok, "3 group(s)");
+        let none = View {
+            groups: Vec::new(),
+            nodes: Vec::new(),
+        };
+        assert!(findings(&none).is_empty());
+        let no_group = View {
+            groups: Vec::new(),
+            ..view()
+        };
+        only(&no_group, Verdict::Better, "| logberg kv init");
+    }
+
+    #[test]
+    fn a_leader_that_answers_no_client_serves_nobody() {
+        let mut view = view();
+        view.nodes[1].kv = None;
+        view.nodes[1].probe = None;
+        only(
+            &view,
+            Verdict::Must,
+            "node 2 leads kv-2-of-3 and does not answer Redis clients: its slots are not served | start node 2 with --kv HOST:PORT; until then: logberg leader move kv-2-of-3 --to 1",
+        );
+        view.groups[1].whole = vec![1, 3];
+        let told = told(&view);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[1].1.contains("start node 2 with --kv"), "{told:?}");
+    }
+
+    #[test]
+    fn places_that_clients_do_not_reach_are_told() {
+        for (probe, words) in [
+            (
+                Probe::Unreachable("refused".to_owned()),
+                "from here: refused | start node 3 with --kv-advertise",
+            ),
+            (
+                Probe::Node(1),
+                "node 1 answers at 10.0.0.3:7379, where clients of node 3",
+            ),
+            (Probe::Other, "is no node of this cluster"),
+        ] {
+            let mut view = view();
+            view.nodes[2].probe = Some(probe);
+            only(&view, Verdict::Must, words);
+        }
+        // A door that has no group yet does not know its number.
+        let mut view = view();
+        view.nodes[2].probe = Some(Probe::Node(0));
+        only(&view, Verdict::Ok, "");
+        view.nodes[2].kv = Some("127.0.0.1:7379".to_owned());
+        only(&view, Verdict::Must, "their own machine");
+        for node in &mut view.nodes {
+            node.address = format!("127.0.0.1:711{}", node.node);
+        }
+        only(&view, Verdict::Ok, "");
+    }
+
+    #[test]
+    fn groups_that_are_missing_without_leader_or_state_are_told() {
+        let mut missing = view();
+        missing.groups.remove(1);
+        missing.nodes[1].groups_led = 0;
+        only(&missing, Verdict::Must, "kv-2-of-3 is not there");
+        let mut leaderless = view();
+        leaderless.groups[0].leader = None;
+        only(&leaderless, Verdict::Must, "nobody leads kv-1-of-3");
+        let mut stateless = view();
+        stateless.groups[2].whole = Vec::new();
+        only(
+            &stateless,
+            Verdict::Must,
+            "has the whole state of kv-3-of-3",
+        );
+        let mut copied = view();
+        copied.groups[2].whole = vec![1, 2];
+        only(
+            &copied,
+            Verdict::Better,
+            "node(s) 3 do not have the whole state of kv-3-of-3: 2 of 3 have | wait",
+        );
+    }
+
+    #[test]
+    fn groups_that_one_node_leads_are_told() {
+        let mut view = view();
+        for group in &mut view.groups {
+            group.leader = Some(1);
+        }
+        for (node, led) in view.nodes.iter_mut().zip([3, 0, 0]) {
+            node.groups_led = led;
+        }
+        only(
+            &view,
+            Verdict::Better,
+            "node 1 leads 3 groups, and node 2 0",
+        );
+        // A node that cannot lead is not compared.
+        view.nodes[1].alive = false;
+        view.nodes[2].kv = None;
+        only(&view, Verdict::Ok, "");
+    }
+}

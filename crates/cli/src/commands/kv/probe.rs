@@ -1,0 +1,86 @@
+//! One question to a place where clients of keys are told to go.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// A client is patient for so long here.
+const PATIENCE: Duration = Duration::from_secs(1);
+const QUESTION: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$7\r\nCLUSTER\r\n$4\r\nMYID\r\n";
+/// `+PONG`, and the 40 digits of an id.
+const ANSWER_BYTES: usize = 7 + 5 + 40 + 2;
+
+/// The answer from there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Probe {
+    /// A node, by its number; 0: it has no group yet, and does not know.
+    Node(u64),
+    /// Something that is no node of ours.
+    Other,
+    /// Nothing, for this reason.
+    Unreachable(String),
+}
+
+pub fn ask(place: &str) -> Probe {
+    match heard(place) {
+        Ok(answer) => node_of(&answer).map_or(Probe::Other, Probe::Node),
+        Err(error) => Probe::Unreachable(error.to_string()),
+    }
+}
+
+fn heard(place: &str) -> io::Result<Vec<u8>> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in place.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return conversation(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn conversation(mut stream: TcpStream) -> io::Result<Vec<u8>> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(QUESTION)?;
+    let mut answer = Vec::new();
+    let mut buffer = [0; ANSWER_BYTES];
+    while answer.len() < ANSWER_BYTES {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => answer.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "it says nothing within a second",
+                ));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(answer)
+}
+
+fn node_of(answer: &[u8]) -> Option<u64> {
+    let answer = std::str::from_utf8(answer).ok()?;
+    let id = answer.strip_prefix("+PONG\r\n$40\r\n")?.get(..40)?;
+    // The cluster's id, and the node's.
+    u64::from_str_radix(id.get(32..)?, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_says_who_it_is() {
+        let answer = format!("+PONG\r\n$40\r\n{}0000002a\r\n", "ab".repeat(16));
+        assert_eq!(node_of(answer.as_bytes()), Some(42));
+        for other in ["-NOAUTH\r\n", "+PONG\r\n$3\r\nabc\r\n", ""] {
+            assert_eq!(node_of(other.as_bytes()), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The keys of all groups into files, and back.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result};
+use client::Client;
+use client::backup::{RestoreError, RestoreOptions};
+use formats::slots::{group_of, name_of};
+use serde::Serialize;
+use terminal::exit::{Failure, Kind};
+use terminal::show;
+
+use super::view::groups_of;
+use crate::commands::{backup, restore};
+use crate::global::Global;
+
+/// One group that was saved, or brought back.
+#[derive(Serialize)]
+struct Done {
+    group: String,
+    path: PathBuf,
+    rows: u64,
+    bytes: u64,
+    /// Nothing was written there since the part before.
+    nothing_new: bool,
+    /// A restore of this backup had filled it before: nothing was written there now.
+    filled_before: bool,
+}
+
+pub fn back_up(global: &Global, client: &Client, to: &Path) -> Result<()> {
+    if !to.is_dir() {
+        let sentence = format!(
+            "{} is no directory: make it first, it gets one for each group",
+            to.display()
+        );
+        return Err(Failure::new(Kind::NotFound, sentence).into());
+    }
+    let groups = groups_of(&client.statuses()?);
+    if groups.is_empty() {
+        let sentence = "no group serves keys: there is nothing to save";
+        return Err(Failure::new(Kind::NotFound, sentence).into());
+    }
+    let mut done = Vec::new();
+    for group in groups {
+        let name = group.group;
+        let directory = to.join(&name);
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let made_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let bar = backup::bar(global, "checked or saved");
+        let taken = client.back_up(&name, &directory, made_at, |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        let taken = taken.map_err(backup::of_taking)?;
+        done.push(Done {
+            group: name,
+            path: taken.path,
+            rows: taken.rows,
+            bytes: taken.bytes,
+            nothing_new: taken.nothing_new,
+            filled_before: false,
+        });
+    }
+    shown(global, &done)
+}
+
+pub fn restore(global: &Global, client: &Client, from: &Path) -> Result<()> {
+    let names = saved_groups(from)?;
+    // ‡ All of it is sound, or nothing is written.
+    for name in &names {
+        let backup = backup::open(&from.join(name))?;
+        let (header, _) = backup.verify(|_| {}).map_err(backup::of_wrong)?;
+        if header.log != *name {
+            let sentence = format!(
+                "{} holds a backup of {}: call the directory after its group",
+                from.join(name).display(),
+                header.log
+            );
+            return Err(Failure::new(Kind::Refused, sentence).into());
+        }
+    }
+    let mut done = Vec::new();
+    for name in &names {
+        let path = from.join(name);
+        let backup = backup::open(&path)?;
+        let options = RestoreOptions {
+            log: name.clone(),
+            ..RestoreOptions::default()
+        };
+        let bar = backup::bar(global, "checked and restored");
+        let restored = client.restore(&backup, &options, |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        // A restore that stopped goes on: groups that it had filled are left as they are, and may have been written since.
+        let filled_before = matches!(restored, Err(RestoreError::FilledBefore(_)));
+        let (rows, bytes) = match restored {
+            Err(RestoreError::FilledBefore(_)) => (0, 0),
+            Err(error) => return Err(restore::failed(error, name)),
+            Ok(restored) => (restored.rows.unwrap_or_default(), restored.bytes),
+        };
+        done.push(Done {
+            group: name.clone(),
+            path,
+            rows,
+            bytes,
+            nothing_new: false,
+            filled_before,
+        });
+    }
+    if done.iter().all(|one| one.filled_before) {
+        let sentence = format!(
+            "all groups were filled from {} before, and may have been written since: they are left as they are; to have its rows again, delete their logs first (`logberg log delete`)",
+            from.display()
+        );
+        return Err(Failure::new(Kind::Refused, sentence).into());
+    }
+    super::spread(client, &names)?;
+    shown(global, &done)
+}
+
+/// The groups that have a directory here: all of a cluster, or it is refused.
+fn saved_groups(from: &Path) -> Result<Vec<String>> {
+    let read = fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
+    let mut there = Vec::new();
+    for entry in read {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        there.extend(group_of(&name).map(|(_, groups)| groups));
+    }
+    let refuse = |kind, sentence| Err(Failure::new(kind, sentence).into());
+    let Some(groups) = there.first().copied() else {
+        let sentence = format!(
+            "{} holds no backup of groups: no directory such as kv-1-of-3 is in it",
+            from.display()
+        );
+        return refuse(Kind::NotFound, sentence);
+    };
+    if there.iter().any(|other| *other != groups) {
+        let sentence = format!(
+            "{} holds groups of several clusters: {groups} groups are one, and others are there",
+            from.display()
+        );
+        return refuse(Kind::Refused, sentence);
+    }
+    let names: Vec<String> = (1..=groups).map(|group| name_of(group, groups)).collect();
+    match names.iter().find(|name| !from.join(name).is_dir()) {
+        None => Ok(names),
+        Some(missing) => {
+            let sentence = format!(
+                "{missing} is not in {}: without it a part of the slots would be empty; bring single groups back with `logberg restore`",
+                from.display()
+            );
+            refuse(Kind::NotFound, sentence)
+        }
+    }
+}
+
+fn shown(global: &Global, done: &[Done]) -> Result<()> {
+    if global.json {
+        return show::print_json(&done);
+    }
+    let mut table = show::table(&["GROUP", "ROWS", "BYTES", "FILE"]);
+    for one in done {
+        let path = one.path.display();
+        table.add_row([
+            one.group.as_str().into(),
+            show::number(one.rows),
+            show::number(terminal::quantity::shown(one.bytes)),
+            match (one.nothing_new, one.filled_before) {
+                (true, _) => format!("{path} (nothing new)").into(),
+                (_, true) => format!("{path} (filled before, and left as it is)").into(),
+                (false, false) => path.to_string().into(),
+            },
+        ]);
+    }
+    show::print(show::lines(&table))
+}

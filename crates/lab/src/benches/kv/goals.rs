@@ -1,0 +1,73 @@
+//! The goals, and whether they are reached. Goals are about 64 clients, pipelines of 16 and the rivals that are there.
+
+use serde::Serialize;
+
+use super::load::Op;
+use super::report::{Cell, Report};
+
+#[derive(Debug, Serialize)]
+pub struct Goal {
+    pub goal: String,
+    /// None is more than this, or none is less.
+    pub at_most: bool,
+    pub bound: f64,
+    pub measured: f64,
+    pub is_met: bool,
+}
+
+const MANY: u32 = 64;
+const PIPELINE: u32 = 16;
+const IDLE: u32 = 10_000;
+
+impl Report {
+    /// Those that something was measured for.
+    pub fn goals(&self) -> Vec<Goal> {
+        let mut goals = Vec::new();
+        let mut add = |goal: &str, at_most, bound, measured: Option<f64>| {
+            let Some(measured) = measured else { return };
+            let is_met = match at_most {
+                true => measured <= bound,
+                false => measured >= bound,
+            };
+            goals.push(Goal {
+                goal: goal.to_owned(),
+                at_most,
+                bound,
+                measured,
+                is_met,
+            });
+        };
+        let set = |clients, pipeline| self.cell(Op::Set, clients, pipeline);
+        let get = |clients, pipeline| self.cell(Op::Get, clients, pipeline);
+        let rate = |cell: Option<&Cell>| cell?.figures.get("ops_per_s");
+        let times = |cell: Option<&Cell>, rival| cell?.rivals.get(rival)?.we_ops_ratio;
+        let raw = set(1, 1).and_then(|cell| cell.p50_of_raw_append);
+        add("SET, 1 client: p50 of a raw append's", true, 1.25, raw);
+        let one = times(set(1, 1), "etcd");
+        add("SET, 1 client: rate of etcd's", false, 3.0, one);
+        let many = set(MANY, 1);
+        let etcd = times(many, "etcd");
+        add("SET, 64 clients: rate of etcd's", false, 10.0, etcd);
+        let redis = times(many, "redis_aof");
+        let what = "SET, 64 clients: rate of Redis', AOF always";
+        add(what, false, 1.0, redis);
+        let one = times(get(1, 1), "etcd");
+        add("GET, 1 client: rate of etcd's", false, 3.0, one);
+        let many = times(get(MANY, 1), "etcd");
+        add("GET, 64 clients: rate of etcd's", false, 5.0, many);
+        for (op, cell) in [("SET", set(MANY, PIPELINE)), ("GET", get(MANY, PIPELINE))] {
+            let what = format!("{op}, 64 clients × 16: commands/s");
+            add(&what, false, 200_000.0, rate(cell));
+        }
+        let failover = self.failover.as_ref();
+        let median = failover.map(|failover| failover.median_ms);
+        add("leader killed: median ms", true, 400.0, median);
+        let max = failover.map(|failover| failover.max_ms);
+        add("leader killed: longest ms", true, 1000.0, max);
+        let idle = self.idle.as_ref();
+        let idle = idle.filter(|idle| idle.connections == IDLE);
+        let added = idle.map(|idle| idle.added_mb);
+        add("10,000 idle connections: MB", true, 100.0, added);
+        goals
+    }
+}

@@ -1,0 +1,184 @@
+//! Our nodes: three processes that serve keys, with groups that are led by the nodes in turn.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use client::{AdminError, Client, NewLog, Timeouts};
+use formats::slots::name_of;
+use wire::LogKind;
+
+use bench::disk::Disk;
+use bench::roles::{Role, Watched};
+use testbed::cluster::{LocalCluster, LocalOptions, log_of};
+use testbed::level;
+use testbed::port;
+use testbed::scratch::go_on;
+
+use super::slots::Map;
+
+pub const NODES: u32 = 3;
+/// A log beside the groups, for raw appends.
+pub const RAW: &str = "raw";
+
+pub struct Nodes {
+    pub cluster: LocalCluster,
+    /// Where node 1, then node 2 … serves keys.
+    pub doors: Vec<String>,
+    pub groups: Vec<String>,
+}
+
+const READY: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+
+impl Nodes {
+    /// To be called on a thread that lives as long as they.
+    pub fn start(directory: &Path, groups: u16) -> Result<Nodes> {
+        let ports = port::free(NODES)?;
+        let cluster = LocalCluster::start(LocalOptions {
+            kv_ports: ports.clone(),
+            ..LocalOptions::new(directory, NODES)
+        })?;
+        cluster.wait_ready(READY)?;
+        let nodes = Nodes {
+            cluster,
+            doors: ports
+                .iter()
+                .map(|port| format!("127.0.0.1:{port}"))
+                .collect(),
+            groups: (1..=groups).map(|group| name_of(group, groups)).collect(),
+        };
+        let client = nodes.client();
+        for name in &nodes.groups {
+            let made = client.create_new_log(&NewLog {
+                name: name.clone(),
+                kind: LogKind::Kv,
+                ..NewLog::default()
+            });
+            made_or_there(made.map(drop))?;
+        }
+        made_or_there(client.create_log(RAW).map(drop))?;
+        let addresses = nodes.cluster.addresses();
+        level::wait_all_ready(&addresses, &nodes.groups, READY)?;
+        level::wait_ready(&addresses, RAW, READY)?;
+        nodes.spread()?;
+        Ok(nodes)
+    }
+
+    pub fn client(&self) -> Client {
+        Client::new(self.cluster.addresses(), Timeouts::default())
+    }
+
+    /// Has the first group led by node 1, the next by node 2 …, and waits until all doors know it.
+    pub fn spread(&self) -> Result<()> {
+        let deadline = Instant::now() + READY;
+        let wanted = || (1..=NODES).cycle();
+        for (group, node) in self.groups.iter().zip(wanted()) {
+            while self.leader(group) != Some(node) {
+                go_on()?;
+                let moved = self.client().move_leader(group, Some(u64::from(node)));
+                if Instant::now() > deadline {
+                    moved.with_context(|| format!("node {node} is to lead {group}"))?;
+                    bail!("node {node} does not come to lead {group}");
+                }
+                thread::sleep(POLL);
+            }
+        }
+        let leaders: Vec<&String> = self.doors.iter().cycle().take(self.groups.len()).collect();
+        loop {
+            go_on()?;
+            let why = match self.doors.iter().find_map(|door| unlike(door, &leaders)) {
+                None => return Ok(()),
+                Some(why) => why,
+            };
+            if Instant::now() > deadline {
+                bail!("{why}");
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    pub fn leader(&self, group: &str) -> Option<u32> {
+        level::leader(&self.cluster.addresses(), group)
+    }
+
+    pub fn door(&self, node: u32) -> &str {
+        &self.doors[node as usize - 1]
+    }
+
+    pub fn pid(&self, node: u32) -> Result<u32> {
+        let pid = self.cluster.pid(node);
+        pid.with_context(|| format!("node {node} ended"))
+    }
+
+    /// A node that leads a group is a leader, whatever else it does.
+    pub fn watched(&self) -> Result<Watched> {
+        let leaders: Vec<_> = self.groups.iter().map(|group| self.leader(group)).collect();
+        let role = |node| match leaders.contains(&Some(node)) {
+            true => Role::Leader,
+            false => Role::Follower,
+        };
+        let processes = (1..=NODES).map(|node| Ok((role(node), self.pid(node)?)));
+        let processes = processes.collect::<Result<_>>()?;
+        Ok(Watched::new(
+            processes,
+            Disk::below(self.cluster.directory()),
+        ))
+    }
+
+    /// Waits until each node has all bytes of all groups, and what they come to.
+    pub fn wait_whole(&self, patience: Duration) -> Result<()> {
+        let addresses = self.cluster.addresses();
+        for group in &self.groups {
+            level::wait_level(&addresses, group, patience)?;
+        }
+        let deadline = Instant::now() + patience;
+        while let Some(why) = self
+            .groups
+            .iter()
+            .find_map(|group| self.why_not_whole(group))
+        {
+            go_on()?;
+            if Instant::now() > deadline {
+                bail!("{why} after {} s", patience.as_secs());
+            }
+            thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    fn why_not_whole(&self, group: &str) -> Option<String> {
+        let addresses = self.cluster.addresses();
+        let lacks = |address: &String| {
+            let status = level::status(address)?;
+            let state = log_of(&status, group)?.state.as_ref()?;
+            state.whole.then_some(())
+        };
+        let lacking = addresses
+            .iter()
+            .position(|address| lacks(address).is_none());
+        lacking.map(|at| format!("node {} has no whole state of {group}", at + 1))
+    }
+}
+
+fn made_or_there(made: Result<(), AdminError>) -> Result<()> {
+    match made {
+        Ok(()) | Err(AdminError::Exists { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Why a door's map is another one, if it is.
+fn unlike(door: &String, leaders: &[&String]) -> Option<String> {
+    let map = match Map::of_cluster(std::slice::from_ref(door), 0) {
+        Ok(map) => map,
+        Err(error) => return Some(format!("{error:#}")),
+    };
+    let led = map
+        .ranges
+        .iter()
+        .map(|range| map.servers[range.server].to_string());
+    let is_so = led.eq(leaders.iter().map(|leader| (*leader).clone()));
+    (!is_so).then(|| format!("{door} knows other leaders"))
+}
