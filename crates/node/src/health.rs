@@ -67,10 +67,12 @@ pub enum Code {
     StatesDiffer = 28,
     /// The log of a machine was trimmed, and nobody who is heard has the state that stands for it.
     StateLost = 29,
+    /// A node leads the log of a machine, and its program has none for it.
+    MachineMissing = 30,
 }
 
 impl Code {
-    pub const ALL: [Code; 29] = [
+    pub const ALL: [Code; 30] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -100,6 +102,7 @@ impl Code {
         Code::StateHalted,
         Code::StatesDiffer,
         Code::StateLost,
+        Code::MachineMissing,
     ];
 
     /// The code of a number. A newer node may have one that is not known here: it is passed over.
@@ -139,6 +142,7 @@ impl Code {
             Code::StateHalted => "state-halted",
             Code::StatesDiffer => "states-differ",
             Code::StateLost => "state-lost",
+            Code::MachineMissing => "machine-missing",
         }
     }
 }
@@ -201,7 +205,7 @@ impl Warning {
     fn state(&self, own: bool) -> State {
         match self.code {
             Code::NoLeader | Code::NotJoined | Code::Removed if own => State::Unavailable,
-            Code::HostsDown | Code::StateLost => State::Unavailable,
+            Code::HostsDown | Code::StateLost | Code::MachineMissing => State::Unavailable,
             // It leads some of them.
             Code::StateHalted if self.amount > 0 => State::Unavailable,
             // Appends are refused while logs are affected.

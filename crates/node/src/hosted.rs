@@ -239,6 +239,11 @@ impl HostedLogs {
         self.clients.expire(env);
     }
 
+    /// Whether this log has a machine here.
+    pub fn has(&self, id: LogId) -> bool {
+        self.by_log.contains_key(&id)
+    }
+
     /// The logs whose states go no further here, and why.
     pub fn halted(&self) -> impl Iterator<Item = (LogId, &str)> {
         let guests = self.by_log.iter();

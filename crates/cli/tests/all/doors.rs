@@ -1,5 +1,7 @@
 //! The tools tell of the places where clients of keys are answered.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -335,6 +337,14 @@ fn a_leader_that_no_client_reaches_is_found_by_the_doctor() {
         assert!(begun.elapsed() < Duration::from_secs(20), "{told:?}");
         thread::sleep(Duration::from_millis(100));
     }
+    // Whoever looks at all nodes is told, too.
+    wait("the node itself says it", || {
+        let status = keys.run(&["status"]).stdout;
+        let status: Json = serde_json::from_slice(&status).expect("JSON");
+        let warnings = status["health"]["warnings"].as_array().cloned();
+        let mut warnings = warnings.into_iter().flatten();
+        warnings.any(|warning| warning["code"] == "machine-missing" && warning["active"] == true)
+    });
     let shown = directory.path().to_str().expect("plain");
     assert_eq!(keys.run(&["doctor", shown]).status.code(), Some(1));
     keys.logberg(&["leader", "move", "kv-1-of-1", "--to", "1"]);
@@ -380,4 +390,52 @@ fn places_where_clients_are_told_to_go_in_vain_are_found() {
                 .any(|(verdict, found)| verdict == "must" && found.starts_with(words))
         });
     }
+}
+
+/// Asks each node to fill the group, and says this to the one that leads it. The last answer there, or those of all.
+fn fill(keys: &Keys, words: &str) -> String {
+    let backup = "ab".repeat(32);
+    let mut others = String::new();
+    for address in keys.cluster.addresses() {
+        let mut stream = TcpStream::connect(&address).expect("it is there");
+        let patience = Some(Duration::from_secs(20));
+        stream.set_read_timeout(patience).expect("a patience");
+        let line = format!("logberg/1 fill kv-1-of-1 backup={backup} time=0 sessions=1\n");
+        stream.write_all(line.as_bytes()).expect("it hears");
+        let mut answers = BufReader::new(stream.try_clone().expect("another")).lines();
+        let answer = answers.next().expect("an answer").expect("a line");
+        if !answer.starts_with("ack ") {
+            others += &format!("{address}: {answer}\n");
+            continue;
+        }
+        if words.is_empty() {
+            return answer;
+        }
+        stream.write_all(words.as_bytes()).expect("it hears");
+        return answers.next().expect("an answer").expect("a line");
+    }
+    others
+}
+
+#[test]
+fn a_restore_that_has_not_ended_is_told_of() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init", "--groups", "1"]);
+    wait("all is well", || {
+        findings(&keys).iter().all(|(verdict, _)| verdict == "ok")
+    });
+    assert_eq!(fill(&keys, ""), "ack 0");
+    wait("its leader says why it serves nothing", || {
+        findings(&keys).iter().any(|(verdict, found)| {
+            verdict == "must"
+                && found.contains("leads kv-1-of-1 and serves nothing of it")
+                && found.contains("a restore of this machine was begun and has not ended")
+        })
+    });
+    let ended = fill(&keys, "data 0 0 00000000\n");
+    assert!(ended.starts_with("ok "), "{ended}");
+    wait("it serves", || {
+        findings(&keys).iter().all(|(verdict, _)| verdict == "ok")
+    });
 }

@@ -87,6 +87,7 @@ impl Judged<'_> {
                 halted.amount(halted.amount + u64::from(leads))
             });
             causes.extend(Some(halted).filter(|halted| halted.logs > 0));
+            self.machine_causes(&mut causes);
         }
         let gaps = std::mem::replace(&mut self.board.seen.gaps, self.counts.gaps);
         if self.counts.gaps > gaps {
@@ -98,6 +99,19 @@ impl Judged<'_> {
                 .push(Warning::new(Code::ConnectionsCrowded).amount(self.env.conns.count() as u64));
         }
         self.board.judge(now, causes);
+    }
+
+    /// Logs of machines that this node leads, and has no machine for: nobody executes their commands.
+    fn machine_causes(&self, causes: &mut Vec<Warning>) {
+        let missing = Warning::new(Code::MachineMissing).about(self.env.own.identity.node);
+        let led = self.logs.iter().filter(|(id, log)| {
+            !log.kind().is_bytes()
+                && **id != DIRECTORY
+                && log.is_leading()
+                && !self.hosted.has(**id)
+        });
+        let missing = led.fold(missing, |missing, (id, _)| missing.of(*id));
+        causes.extend(Some(missing).filter(|missing| missing.logs > 0));
     }
 
     fn membership_causes(&self, causes: &mut Vec<Warning>) {

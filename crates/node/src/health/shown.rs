@@ -232,6 +232,9 @@ impl View<'_> {
                     "no node that is heard has the whole state of {logs}: nothing of it is served"
                 )
             }
+            Code::MachineMissing => format!(
+                "{about} leads {logs} and its program has no machine there: nothing of it is served"
+            ),
             Code::NotInForce => format!(
                 "what was agreed for {logs} is not in force there: no leader of it has heard of it"
             ),
@@ -320,6 +323,9 @@ impl View<'_> {
             }
             Code::StateLost => {
                 "start the silent nodes that host it, with the directories that they had; if the state is nowhere any more: logberg log delete NAME, and restore a backup (docs/operations.md: state-lost)"
+            }
+            Code::MachineMissing => {
+                "groups of keys: start that node with --kv HOST:PORT; other machines: run the program that embeds them there; until then: logberg leader move NAME --to ID, to a node that has one"
             }
             Code::BytesLost => {
                 "if a copy of them is elsewhere (a backup, a disk that was taken away), save it; logberg streams and logberg read say which bytes can still be read"

@@ -27,6 +27,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
             .iter()
             .filter_map(|group| stood_for(group, view)),
     );
+    found.extend(view.groups.iter().filter_map(refused));
     found.extend(view.nodes.iter().filter_map(|node| reached(node, view)));
     found.extend(spread(view));
     if found.is_empty() {
@@ -84,6 +85,17 @@ fn led(group: &Group, view: &View) -> Option<Finding> {
             "node {leader} leads {name} and does not answer Redis clients: its slots are not served"
         ),
         format!("start node {leader} with --kv HOST:PORT{now}"),
+    ))
+}
+
+/// What its leader itself says: a restore that has not ended, a full disk.
+fn refused(group: &Group) -> Option<Finding> {
+    let (name, why) = (&group.group, group.refusal.as_ref()?);
+    let leader = group.leader?;
+    Some(Finding::must(
+        CHECK,
+        format!("node {leader} leads {name} and serves nothing of it: {why}"),
+        "what its words say; for a restore: logberg kv restore DIR again, with the same backup, which goes on",
     ))
 }
 
@@ -216,6 +228,7 @@ mod tests {
             nodes: vec![1, 2, 3],
             members: vec![1, 2, 3],
             whole: vec![1, 2, 3],
+            refusal: None,
         };
         View {
             groups: (1..=3).map(group).collect(),
@@ -312,6 +325,13 @@ mod tests {
             &stateless,
             Verdict::Must,
             "has the whole state of kv-3-of-3",
+        );
+        let mut filled = view();
+        filled.groups[1].refusal = Some("a restore has not ended".to_owned());
+        only(
+            &filled,
+            Verdict::Must,
+            "node 2 leads kv-2-of-3 and serves nothing of it: a restore has not ended | what its words say",
         );
         let mut copied = view();
         copied.groups[2].whole = vec![1, 2];

@@ -1,6 +1,6 @@
-//! One question to a place where clients of keys are told to go.
+//! Questions to a place where clients of keys are told to go.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -31,11 +31,36 @@ pub fn ask(place: &str) -> Probe {
     }
 }
 
+/// Asks a door for something of each of these slots. By slot, in their order: the words with which it serves nothing of it.
+pub fn refusals(place: &str, slots: &[u16]) -> io::Result<Vec<Option<String>>> {
+    let question = |slot: &u16| {
+        let slot = slot.to_string();
+        format!(
+            "*3\r\n$7\r\nCLUSTER\r\n$15\r\nCOUNTKEYSINSLOT\r\n${}\r\n{slot}\r\n",
+            slot.len()
+        )
+    };
+    let questions: String = slots.iter().map(question).collect();
+    let mut stream = dial(place)?;
+    stream.write_all(questions.as_bytes())?;
+    let answers = BufReader::new(stream).lines().take(slots.len());
+    let refusal = |answer: String| answer.strip_prefix("-CLUSTERDOWN ").map(str::to_owned);
+    answers.map(|answer| answer.map(refusal)).collect()
+}
+
 fn heard(place: &str) -> io::Result<Vec<u8>> {
+    conversation(dial(place)?)
+}
+
+fn dial(place: &str) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in place.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, PATIENCE) {
-            Ok(stream) => return conversation(stream),
+            Ok(stream) => {
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                return Ok(stream);
+            }
             Err(error) => last = error,
         }
     }
@@ -43,8 +68,6 @@ fn heard(place: &str) -> io::Result<Vec<u8>> {
 }
 
 fn conversation(mut stream: TcpStream) -> io::Result<Vec<u8>> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(QUESTION)?;
     let mut answer = Vec::new();
     let mut buffer = [0; ANSWER_BYTES];

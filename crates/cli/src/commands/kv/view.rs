@@ -28,6 +28,9 @@ pub struct Group {
     /// Those that host it with a vote, and those of them that say that they have its whole state.
     pub members: Vec<u64>,
     pub whole: Vec<u64>,
+    /// The words with which its leader serves nothing of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -83,6 +86,7 @@ pub fn groups_of(all: &[Status]) -> Vec<Group> {
             nodes,
             members,
             whole,
+            refusal: None,
         })
     });
     let mut groups: Vec<Group> = groups.collect();
@@ -94,7 +98,7 @@ impl View {
     /// Asks all nodes, and tries where they answer clients.
     pub fn of(client: &Client) -> Result<View, client::AdminError> {
         let all = client.statuses()?;
-        let groups = groups_of(&all);
+        let mut groups = groups_of(&all);
         // The last is the one that answered first: it said where the others are.
         let known = all.last().map(|status| &status.nodes[..]);
         let nodes = known.into_iter().flatten().map(|node| {
@@ -120,10 +124,11 @@ impl View {
                 commands_per_second: figure("commands_per_second"),
             }
         });
-        Ok(View {
-            nodes: nodes.collect(),
-            groups,
-        })
+        let nodes: Vec<Node> = nodes.collect();
+        for node in &nodes {
+            ask_leader(node, &mut groups);
+        }
+        Ok(View { nodes, groups })
     }
 
     pub fn nodes_table(&self) -> String {
@@ -146,6 +151,22 @@ impl View {
             table.add_row(row);
         }
         show::lines(&table)
+    }
+}
+
+/// Has a node say of the groups that it leads whether it serves them. One that is not reached is told of otherwise.
+fn ask_leader(node: &Node, groups: &mut [Group]) {
+    let (Some(place), Some(Probe::Node(_))) = (&node.kv, &node.probe) else {
+        return;
+    };
+    let led = groups.iter_mut();
+    let led: Vec<&mut Group> = led
+        .filter(|group| group.leader == Some(node.node))
+        .collect();
+    let slots: Vec<u16> = led.iter().map(|group| group.first_slot).collect();
+    let refusals = probe::refusals(place, &slots).unwrap_or_default();
+    for (group, refusal) in led.into_iter().zip(refusals) {
+        group.refusal = refusal;
     }
 }
 
