@@ -217,6 +217,14 @@ fn run(
     words: &[&[u8]],
     changed: &mut Changed,
 ) -> Result<Value, Stop> {
+    let words = match words {
+        [name, _, _, _, plain @ ..]
+            if mutation::is(Mutation::OnceDoneAgain) && name.eq_ignore_ascii_case(b"once") =>
+        {
+            plain
+        }
+        words => words,
+    };
     let slot = slot_of_words(words);
     // A row that is away does not end the command here: what it needs besides is fetched together with it.
     let of_slot = slot.map(|slot| (slot, used(state, slot)));

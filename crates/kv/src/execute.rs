@@ -80,7 +80,7 @@ pub fn check_words(words: &[&[u8]]) -> Result<&'static CommandSpec, String> {
     })
 }
 
-fn check(words: &[&[u8]]) -> Result<&'static CommandSpec, Fail> {
+pub(crate) fn check(words: &[&[u8]]) -> Result<&'static CommandSpec, Fail> {
     let name = words.first().copied().unwrap_or_default();
     let Some(spec) = lookup(name) else {
         return fail(unknown(words));

@@ -13,13 +13,15 @@
 //! ```text
 //! life = slot u16 │ epoch u32 │ round u64
 //!
-//! life 'H'                            → form, keys u64, next id u64                                           the slot
+//! life 'H'                            → form, keys u64, next id u64, sessions u64 if there are any            the slot
 //! life 'M' hash48(key) key            → form, type, deadline u64, 0, value      all ones: no deadline         a key, its value inline
 //!                                     → form, type, deadline u64, 1, id u64, count u64, first u64             … its value in rows
 //! life 'E' id u64 hash48(name) name   → value; empty in a set; the score's bits in a sorted set               a field, a member
 //! life 'E' id u64 index u64           → item                                    first, first + 1, …           of a list
 //! life 'Z' id u64 order(score) member → the score's bits                        order: u64, sorts as scores   of a sorted set
 //! life 'S' id u64 number u32          → 4 KiB of bytes, the last one fewer                                    of a long string
+//! life 'O' session u64                → form, sequence u64, used u64, the reply in RESP                        what a session did last
+//! life 'U' used u64 session u64       → nothing                                 milliseconds since 1970       in which order sessions go
 //! life 'X' deadline u64 key           → nothing                                 milliseconds since 1970       until when a key is there
 //! ```
 //!
@@ -68,7 +70,7 @@ mod slots;
 mod spec;
 mod table;
 
-pub use commands::{SCANNED_SLOTS_MAX, scans_from};
+pub use commands::{SCANNED_SLOTS_MAX, SESSIONS_MAX, UNUSED_MS, scans_from};
 pub use context::{Bounds, Context};
 pub use execute::{Executed, check_words, execute};
 pub use glob::fits;

@@ -9,6 +9,7 @@ pub(crate) mod keys;
 mod members;
 mod meta;
 mod packed;
+mod session;
 mod sorted;
 mod text;
 
@@ -19,6 +20,7 @@ pub(crate) use items::{End, Items};
 pub(crate) use keys::{hash48, keys_prefix, keys_range, members_of, name_of};
 pub(crate) use members::{Member, Members, drawn_hash, whole_hashes};
 pub(crate) use meta::{Before, Big, Kind, Meta, Place};
+pub(crate) use session::Session;
 pub(crate) use sorted::{Entry, Sorted, Way};
 pub(crate) use text::Text;
 

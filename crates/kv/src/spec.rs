@@ -186,19 +186,14 @@ fn sorts_keys<'a>(words: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, NoKeys> {
     Ok(keys)
 }
 
-/// ONCE key session sequence command …: the key, and those of the command.
+/// ONCE key session sequence command …: the key, and those of the command. Where the command is none, the key alone: who serves its slot says what is wrong.
 fn once_keys<'a>(words: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, NoKeys> {
     let mut keys = vec![*words.get(1).ok_or(NoKeys::Invalid)?];
     let inner = words.get(4..).ok_or(NoKeys::Invalid)?;
     let spec = inner.first().and_then(|name| lookup(name));
     // A ONCE within a ONCE is nothing.
-    let spec = spec
-        .filter(|spec| spec.name != "once")
-        .ok_or(NoKeys::Invalid)?;
-    match keys_of(spec, inner) {
-        Ok(more) => keys.extend(more),
-        Err(NoKeys::None) => {}
-        Err(NoKeys::Invalid) => return Err(NoKeys::Invalid),
-    }
+    let spec = spec.filter(|spec| spec.name != "once");
+    let more = spec.and_then(|spec| keys_of(spec, inner).ok());
+    keys.extend(more.into_iter().flatten());
     Ok(keys)
 }

@@ -127,6 +127,8 @@ mutations! {
         "Calls that were not done are put back into their places."
     OrderOvertaken "order-overtaken" "host::group::leading::execute_one"
         "Calls of one order are executed one after the other, though one of them waits for rows."
+    OnceDoneAgain "once-done-again" "door::slots::run"
+        "A command of a session that is sent again is not executed again, whoever leads by then."
     CommandsReadWithoutBarrier "commands-read-without-barrier" "host::group::leading::end_round"
         "A command that wrote nothing is answered once a barrier has passed that was begun after it was executed."
     TimeGoesBack "time-goes-back" "host::group::leading::try_one"

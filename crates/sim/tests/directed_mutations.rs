@@ -46,7 +46,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 50] = [
+const RULES: [(Mutation, fn()); 51] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -182,6 +182,10 @@ const RULES: [(Mutation, fn()); 50] = [
     (
         Mutation::OrderOvertaken,
         doors::drawn_commands_are_answered_as_the_logs_say_whatever_fails,
+    ),
+    (
+        Mutation::OnceDoneAgain,
+        doorstep::what_a_session_sends_again_is_done_once,
     ),
     (
         Mutation::CommandsReadWithoutBarrier,

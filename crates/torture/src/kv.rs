@@ -13,6 +13,7 @@
 //! | `link`, `caller` | a connection; a client, which follows redirects and does nothing twice |
 //! | `objects`, `token` | what clients share: calls as commands, replies as answers |
 //! | `load`, `mover` | the clients' threads; an operator who moves leaders |
+//! | `sessions` | clients that send everything again, in sessions; their sums are exact |
 //! | `probe` | how long groups are not available |
 //! | `book` | the histories, while they grow |
 //! | `last` | everything is read once more, of each node's own rows |
@@ -31,6 +32,7 @@ mod mover;
 mod objects;
 mod probe;
 mod report;
+mod sessions;
 mod token;
 
 use std::fs;
@@ -52,6 +54,7 @@ use load::{Load, Plan};
 use mover::Mover;
 use probe::Probes;
 use report::Report;
+use sessions::Sessions;
 use terminal::show;
 use testbed::cluster::LocalOptions;
 use testbed::environment::Machine;
@@ -126,6 +129,7 @@ fn torture(arguments: &Arguments, directory: &Path, machine: Machine) -> Result<
     )?;
     let probes = Probes::start(&plan)?;
     let load = Load::start(&plan, &book)?;
+    let sessions = Sessions::start(&plan)?;
     let mut conductor = Conductor::new(&rack, &watch, load, book.began, length, arguments.disk);
     let mut troubles = Troubles::default();
     let mut schedule = Schedule::new(arguments.seed, &arguments.faults(), arguments.nodes);
@@ -141,6 +145,7 @@ fn torture(arguments: &Arguments, directory: &Path, machine: Machine) -> Result<
     watch.says("ending the load");
     let moves = mover.end();
     let stalls = probes.end();
+    let mut sums = sessions.end(LOAD_END_MAX)?;
     let (load, conducted) = conductor.end();
     troubles.take(load.finish(LOAD_END_MAX))?;
     watch.says("waiting until all nodes are whole");
@@ -152,7 +157,7 @@ fn torture(arguments: &Arguments, directory: &Path, machine: Machine) -> Result<
         troubles.take(verdict::wait_whole(&rack, &names))?;
     }
     watch.says("reading everything from every node");
-    troubles.take(last::read_all(&rack, &book, &plan, &names))?;
+    troubles.take(last::read_all(&rack, &book, &mut sums, &plan, &names))?;
     watch.says("checking the histories");
     let judged = judge::judge(&book);
     // Nothing writes below the directory from here on.
@@ -171,6 +176,7 @@ fn torture(arguments: &Arguments, directory: &Path, machine: Machine) -> Result<
             moves,
             groups: names.len(),
             stalls,
+            sums,
             whole_after,
             machine,
         },

@@ -270,6 +270,70 @@ fn what_clients_of_keys_were_answered_outlives_their_leaders() {
     }
 }
 
+/// Sends a command until it is answered: in a session it is done once all the same.
+fn insist(client: &mut Client, words: &[&str]) -> Value {
+    for _ in 0..20 {
+        if let Came::Value(value) = client.ask(words) {
+            return value;
+        }
+    }
+    panic!("{words:?} has no answer")
+}
+
+#[test]
+fn what_a_session_sends_again_is_done_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    let names = ["a", "b", "c"];
+    let sessions = names.map(|name| match insist(&mut client, &["ONCE.OPEN", name]) {
+        Value::Integer(session) => session.to_string(),
+        other => panic!("{other:?}"),
+    });
+    let add = |client: &mut Client, at: usize, step: i64| {
+        let (name, sequence) = (names[at], step.to_string());
+        let words = ["ONCE", name, &sessions[at], &sequence, "INCR", name];
+        assert_eq!(insist(client, &words), Value::Integer(step), "{words:?}");
+    };
+    let mut step = 0;
+    for victim in 1..=NODES {
+        for round in 0..40 {
+            step += 1;
+            for at in 0..names.len() {
+                if (round, at) == (15, 1) {
+                    keys.cluster.kill(victim).expect("it dies");
+                }
+                add(&mut client, at, step);
+                if round % 10 == 0 {
+                    add(&mut client, at, step);
+                }
+            }
+        }
+        keys.cluster.restart(victim).expect("it starts");
+        keys.cluster
+            .wait_ready(Duration::from_secs(30))
+            .expect("it is ready");
+    }
+    keys.cluster.kill_all().expect("all die");
+    for node in 1..=NODES {
+        keys.cluster.restart(node).expect("it starts");
+    }
+    keys.cluster
+        .wait_ready(Duration::from_secs(30))
+        .expect("it is ready");
+    for (at, name) in names.iter().enumerate() {
+        add(&mut client, at, step);
+        let late = ["ONCE", name, &sessions[at], "1", "INCR", name];
+        let late = insist(&mut client, &late);
+        assert!(
+            matches!(&late, Value::Error(why) if why.starts_with("SUPERSEDED ")),
+            "{late:?}"
+        );
+        assert_eq!(client.told(&["GET", name]), text(&step.to_string()));
+    }
+}
+
 #[test]
 fn a_connections_commands_take_effect_in_their_order() {
     let directory = tempfile::tempdir().expect("a directory");

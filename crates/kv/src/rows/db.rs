@@ -249,6 +249,11 @@ impl<'a> Db<'a> {
         }
     }
 
+    /// From now on it may read no more than this into its reply.
+    pub fn bound_reply(&mut self, bytes_max: usize) {
+        self.left = self.left.min(bytes_max);
+    }
+
     pub fn charge_rows(&mut self, rows: &[Row]) -> Result<(), Fail> {
         self.charge(
             rows.iter()

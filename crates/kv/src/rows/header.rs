@@ -1,4 +1,4 @@
-//! The row of a slot: how many keys it has, and the next id.
+//! The row of a slot: how many keys it has, the next id, and how many sessions.
 
 use crate::fail::{Fail, fail};
 use crate::rows::meta::FORM;
@@ -8,6 +8,7 @@ pub(crate) struct Header {
     pub keys: u64,
     /// ‡ It never goes back, also when all keys go: below an id that was forgotten nothing may be written.
     pub next_id: u64,
+    pub sessions: u64,
 }
 
 impl Header {
@@ -15,6 +16,10 @@ impl Header {
         let mut row = vec![FORM];
         row.extend_from_slice(&self.keys.to_be_bytes());
         row.extend_from_slice(&self.next_id.to_be_bytes());
+        // Few slots have any.
+        if self.sessions > 0 {
+            row.extend_from_slice(&self.sessions.to_be_bytes());
+        }
         row
     }
 
@@ -28,12 +33,14 @@ impl Header {
         let Some((keys, rest)) = numbers else {
             return fail("ERR the row of this slot has a form that this version does not know");
         };
-        let Some(next_id) = rest.first_chunk::<8>() else {
+        let Some((next_id, rest)) = rest.split_first_chunk::<8>() else {
             return fail("ERR the row of this slot is too short");
         };
+        let sessions = rest.first_chunk::<8>();
         Ok(Header {
             keys: u64::from_be_bytes(*keys),
             next_id: u64::from_be_bytes(*next_id),
+            sessions: sessions.map_or(0, |bytes| u64::from_be_bytes(*bytes)),
         })
     }
 }

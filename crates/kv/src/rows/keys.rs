@@ -8,6 +8,8 @@ const MEMBER: u8 = b'E';
 const SORTED: u8 = b'Z';
 const CHUNK: u8 = b'S';
 const DEADLINE: u8 = b'X';
+const SESSION: u8 = b'O';
+const USED: u8 = b'U';
 
 /// Six bytes by which keys, and members, are scattered: a row is found again from them alone, and a random place is as good as another.
 ///
@@ -153,6 +155,29 @@ pub(crate) fn deadlines(life: &Life) -> (Vec<u8>, Vec<u8>) {
 pub(crate) fn deadline_of(row: &[u8]) -> Option<(u64, &[u8])> {
     let (deadline, key) = row.get(Life::BYTES + 1..)?.split_first_chunk()?;
     Some((u64::from_be_bytes(*deadline), key))
+}
+
+pub(crate) fn session(life: &Life, session: u64) -> Vec<u8> {
+    of_id(life, SESSION, session)
+}
+
+/// The place of a session among those of its slot, in the order in which they were used.
+pub(crate) fn used(life: &Life, used_ms: u64, session: u64) -> Vec<u8> {
+    let mut row = of_id(life, USED, used_ms);
+    row.extend_from_slice(&session.to_be_bytes());
+    row
+}
+
+/// The range of all uses.
+pub(crate) fn uses(life: &Life) -> (Vec<u8>, Vec<u8>) {
+    (tagged(life, USED), tagged(life, USED + 1))
+}
+
+/// When the session in such a row was used, and its number.
+pub(crate) fn use_of(row: &[u8]) -> Option<(u64, u64)> {
+    let (used, session) = row.get(Life::BYTES + 1..)?.split_first_chunk()?;
+    let session = session.first_chunk()?;
+    Some((u64::from_be_bytes(*used), u64::from_be_bytes(*session)))
 }
 
 #[cfg(test)]

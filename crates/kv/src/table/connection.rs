@@ -1,7 +1,7 @@
-//! Commands of the connection, the cluster and transactions. The door answers them, but for COMMAND.
+//! Commands of the connection, the cluster and transactions. The door answers them, but for COMMAND, MEMORY USAGE and those of sessions.
 
 use super::row;
-use crate::commands::{about, keyspace};
+use crate::commands::{about, keyspace, once};
 use crate::spec::CommandSpec;
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
@@ -129,13 +129,15 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         .says(
             "Runs a command of a session at most once, however often it is sent",
             &["@write", "@slow"],
-        ),
+        )
+        .on(once::once),
     row("once.open", 2, &["write", "fast"], [1, 1, 1])
         .about("generic", "1.0.0", "O(1)")
         .says(
             "Opens a session for commands that run at most once",
             &["@write", "@fast"],
-        ),
+        )
+        .on(once::open),
     row("ping", -1, &["fast"], [0, 0, 0])
         .about("connection", "1.0.0", "O(1)")
         .says("Asks for a sign of life", &["@fast", "@connection"]),

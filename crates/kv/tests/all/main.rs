@@ -4,6 +4,7 @@ mod again;
 mod drawn;
 mod memory;
 mod models;
+mod once;
 mod rows;
 mod shown;
 mod slots;

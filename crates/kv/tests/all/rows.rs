@@ -39,6 +39,7 @@ fn check_life(rows: &Rows) {
     let header = rows.get(&b"H"[..]).expect("a slot with rows has a header");
     assert_eq!(header[0], 1);
     let (keys, next_id) = (number(&header[1..]), number(&header[9..]));
+    let sessions = header.get(17..25).map_or(0, number);
     let mut left: Rows = rows.clone();
     left.remove(&b"H"[..]);
     let metas: Vec<_> = rows.iter().filter(|(key, _)| key[0] == b'M').collect();
@@ -61,6 +62,20 @@ fn check_life(rows: &Rows) {
             assert!(id < next_id, "an id that was given out");
             check_value(&mut left, meta[1], id, count, number(&meta[27..]));
         }
+    }
+    let kept: Vec<_> = rows.iter().filter(|(key, _)| key[0] == b'O').collect();
+    assert_eq!(kept.len() as u64, sessions, "the count of sessions");
+    for (row, session) in kept {
+        left.remove(row);
+        assert_eq!(session[0], 1, "the form");
+        let (number_of_it, used) = (number(&row[1..]), number(&session[9..]));
+        assert!(number_of_it >> 31 <= next_id, "an id that was given out");
+        let place = [b"U", &used.to_be_bytes()[..], &row[1..]].concat();
+        assert_eq!(
+            left.remove(place.as_slice()),
+            Some(&[][..]),
+            "a session's place"
+        );
     }
     assert!(left.is_empty(), "rows of nobody: {left:?}");
 }

@@ -135,6 +135,47 @@ pub fn what_was_chosen_and_not_answered_is_there() {
     }
 }
 
+/// A client of a session sends again what was chosen and not answered, at the next leader, after all nodes died, and once more for good measure: it is done once,
+/// and hears each time what it came to.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn what_a_session_sends_again_is_done_once() {
+    for seed in 0..4 {
+        let mut street = Street::three(seed);
+        let hand = Hand::at(&mut street, 0, "hand");
+        let Value::Integer(session) = hand.ask(&mut street, &format!("ONCE.OPEN {KEY}")) else {
+            panic!("seed {seed}: no session")
+        };
+        let add = |sequence: u64| format!("ONCE {KEY} {session} {sequence} INCRBY {KEY} 5");
+        assert_eq!(hand.ask(&mut street, &add(1)), Value::Integer(5));
+        let (_, _, witness) = street.place.groups[GROUP].clone();
+        let before = witness.frames();
+        hand.say(&mut street, &add(2));
+        while witness.frames() == before {
+            street.stage.pass(Duration::from_micros(20));
+        }
+        street.crash(0);
+        for attempt in 0..2 {
+            let again = done(&mut street, &format!("again{attempt}"), GROUP, &add(2));
+            assert_eq!(again, Value::Integer(10), "seed {seed}");
+        }
+        for node in [1, 2] {
+            street.crash(node);
+        }
+        for node in 0..3 {
+            street.stage.restart(node);
+        }
+        let again = done(&mut street, "later", GROUP, &add(2));
+        assert_eq!(again, Value::Integer(10), "seed {seed}");
+        let next = done(&mut street, "next", GROUP, &add(3));
+        assert_eq!(next, Value::Integer(15), "seed {seed}");
+        let late = done(&mut street, "late", GROUP, &add(2));
+        assert!(
+            matches!(&late, Value::Error(why) if why.starts_with("SUPERSEDED ")),
+            "seed {seed}: {late:?}"
+        );
+    }
+}
+
 /// A row of one state of keys is another on its disk, and no checksum says so. The replicas' marks do.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_state_of_keys_that_differs_is_told_of() {

@@ -11,6 +11,7 @@ use super::caller::{Caller, Came};
 use super::groups;
 use super::load::Plan;
 use super::objects::Object;
+use super::sessions::Sums;
 use crate::rack::Rack;
 use crate::schedule::Chance;
 use testbed::scratch::go_on;
@@ -19,7 +20,13 @@ use testbed::scratch::go_on;
 const PIPELINE: usize = 16;
 const READ_MAX: Duration = Duration::from_secs(30);
 
-pub fn read_all(rack: &Rack, book: &Book, plan: &Plan, names: &[String]) -> Result<()> {
+pub fn read_all(
+    rack: &Rack,
+    book: &Book,
+    sums: &mut Sums,
+    plan: &Plan,
+    names: &[String],
+) -> Result<()> {
     let client = rack.direct_client();
     let chance = Chance::new(plan.seed, 5000);
     let mut caller = Caller::new(plan.doors.clone(), chance, book.began);
@@ -35,6 +42,7 @@ pub fn read_all(rack: &Rack, book: &Book, plan: &Plan, names: &[String]) -> Resu
                 read(&mut caller, book, some)?;
             }
         }
+        sums.read(&mut caller)?;
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::book::{Book, Counts};
 use super::judge::Judged;
 use super::probe::Stall;
+use super::sessions::Sums;
 use crate::Arguments;
 use crate::conduct::Conducted;
 use crate::report::{NotDone, VIOLATIONS_MAX, print_violations};
@@ -39,6 +40,8 @@ pub struct Report {
     pub judged: Judged,
     /// What came of the clients' calls, the last reads included.
     pub calls: Counts,
+    /// What clients sent again and again in sessions.
+    pub sessions: Sums,
     /// The number of faults done of each kind.
     pub faults: BTreeMap<String, u64>,
     pub not_done: Vec<NotDone>,
@@ -72,6 +75,7 @@ pub struct Parts<'a> {
     pub moves: (u64, u64),
     pub groups: usize,
     pub stalls: Vec<Stall>,
+    pub sums: Sums,
     pub whole_after: Duration,
     pub machine: Machine,
 }
@@ -86,6 +90,7 @@ pub fn of(arguments: &Arguments, parts: Parts<'_>) -> Report {
     let mut violations = parts.troubles;
     violations.extend(conducted.violations.iter().cloned());
     violations.extend(book.wrong());
+    violations.extend(parts.sums.wrong.iter().cloned());
     violations.extend(judged.violations.iter().cloned());
     let violations_count = violations.len();
     violations.truncate(VIOLATIONS_MAX);
@@ -119,6 +124,7 @@ pub fn of(arguments: &Arguments, parts: Parts<'_>) -> Report {
         clients: arguments.clients,
         judged,
         calls: book.counts(),
+        sessions: parts.sums,
         faults,
         not_done,
         how: kinds
@@ -159,6 +165,14 @@ impl Report {
             format!("{done} done, {refused} refused, {unknown} unknown"),
         );
         row("of objects", counts(&calls.by_object));
+        let Sums {
+            sessions,
+            commands,
+            again,
+            ..
+        } = &self.sessions;
+        let said = format!("{commands} commands of {sessions} done once, {again} sent again");
+        row("sessions", said);
         row("refused for", counts(&calls.refusals));
         let total: u64 = self.faults.values().sum();
         row("faults", format!("{total}: {}", counts(&self.faults)));

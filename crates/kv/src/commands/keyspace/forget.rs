@@ -42,6 +42,11 @@ pub(crate) fn flush(db: &mut Db, args: &Args) -> Done {
 fn end_life(db: &mut Db, life: &Life, header: Header) -> Result<Life, Fail> {
     db.view.forget(&life.prefix())?;
     let next = life.next();
-    db.put_header(&next, Header { keys: 0, ..header })?;
+    let header = Header {
+        keys: 0,
+        sessions: 0,
+        ..header
+    };
+    db.put_header(&next, header)?;
     Ok(next)
 }
