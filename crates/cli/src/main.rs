@@ -6,7 +6,9 @@
 
 mod arguments;
 mod commands;
+mod confirm;
 mod global;
+mod places;
 mod states;
 
 use std::process::ExitCode;

@@ -28,7 +28,7 @@ pub(crate) struct Trims {
     asked: Vec<Asked>,
 }
 
-/// `trim LOG before=SLOT|NAME|NAME@POSITION [plan=1]`
+/// `trim LOG before=@POSITION|NAME|NAME@POSITION|slot:N [plan=1]`
 pub(crate) struct Asked {
     conn: ConnId,
     before: Before,
@@ -48,6 +48,8 @@ struct Proposed {
 #[derive(Clone, Copy)]
 pub(crate) enum Before {
     Slot(Slot),
+    /// A position in the log's output.
+    Output(u64),
     Stream(StreamName, StreamPosition),
 }
 
@@ -107,6 +109,22 @@ pub fn output_bytes(state: &LogState) -> u64 {
 pub fn forgotten_bytes(state: &LogState) -> u64 {
     let trimmed: u64 = state.streams.iter().map(|s| s.trimmed.0).sum();
     state.streams_trimmed.bytes + trimmed
+}
+
+/// The slot before which all output up to this position stands. `None`: the output is shorter.
+fn output_point(state: &LogState, position: u64) -> Option<Slot> {
+    let mut left = match position.checked_sub(state.streams_trimmed.bytes) {
+        Some(left) => left,
+        // Forgotten already.
+        None => return Some(state.trimmed),
+    };
+    for stream in &state.streams {
+        if left <= stream.length.0 {
+            return state.trim_point(stream.name, StreamPosition(left));
+        }
+        left -= stream.length.0;
+    }
+    (left == 0).then_some(state.trimmed)
 }
 
 /// Takes out of the store what the state says is trimmed, and what an auxiliary is released from. Acceptances
@@ -170,8 +188,11 @@ impl Asked {
 
 impl Before {
     fn parse(text: &str) -> Option<Before> {
-        if let Ok(slot) = text.parse() {
-            return Some(Before::Slot(Slot(slot)));
+        if let Some(slot) = text.strip_prefix("slot:") {
+            return Some(Before::Slot(Slot(slot.parse().ok()?)));
+        }
+        if let Some(position) = text.strip_prefix('@') {
+            return Some(Before::Output(position.parse().ok()?));
         }
         let name = wire::parse_stream(text).map(|name| (name, 0));
         let (name, position) = name.or_else(|| wire::parse_place(text))?;
@@ -181,7 +202,8 @@ impl Before {
     /// Returns `None` if there is no such place.
     fn slot(self, state: &LogState) -> Option<Slot> {
         match self {
-            Before::Slot(slot) => Some(slot),
+            Before::Slot(slot) => Some(slot).filter(|slot| *slot <= state.next),
+            Before::Output(position) => output_point(state, position),
             Before::Stream(name, _) if state.is_forgotten(name) => Some(state.trimmed),
             Before::Stream(name, position) => state.trim_point(name, position),
         }
@@ -268,10 +290,25 @@ impl Trims {
     }
 
     fn no_such_place(&self, core: &Core, before: Before) -> Refusal {
-        let Before::Stream(name, position) = before else {
-            return Refusal::new("bad-request", "there is no such slot");
+        let state = core.engine.state();
+        let (name, position) = match before {
+            Before::Stream(name, position) => (name, position),
+            Before::Slot(slot) => {
+                let (name, next) = (&core.name, state.next.0);
+                let sentence = format!(
+                    "slot {} lies behind the end of {name}, which is slot {next}",
+                    slot.0
+                );
+                return Refusal::new("past-end", sentence);
+            }
+            Before::Output(position) => {
+                let (name, length) = (&core.name, forgotten_bytes(state) + output_bytes(state));
+                let sentence =
+                    format!("{name} has {length} bytes of output, fewer than {position}");
+                return Refusal::new("past-end", sentence).key("length", length);
+            }
         };
-        match core.engine.state().stream(name) {
+        match state.stream(name) {
             Some(stream) => {
                 let length = stream.length;
                 let sentence = format!("{name} is {length} bytes long, shorter than {position}");

@@ -114,10 +114,15 @@ impl FromStr for StreamPlace {
     }
 }
 
-/// The point before which a log is to be trimmed. Written `SLOT`, `STREAM` or `STREAM@POSITION`.
+/// The point before which a log is to be trimmed. Written `@BYTES`, `STREAM`, `STREAM@BYTES` or `slot:N`.
+///
+/// A bare number is none: it might be meant as bytes or as slots, and what is trimmed by mistake is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
+    /// All slots below this one.
     Slot(u64),
+    /// All bytes before this position in the log's output, trimmed ones counted.
+    Output(u64),
     /// Everything before this place in a stream: at position 0, before the stream.
     Stream(StreamPlace),
 }
@@ -128,7 +133,9 @@ pub struct NoPlace;
 
 impl fmt::Display for NoPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a place is SLOT, STREAM or STREAM@POSITION, such as 1.4.2@1000000")
+        f.write_str(
+            "a place is @BYTES of the log's output, STREAM, STREAM@BYTES or slot:N, such as @1000000 or 1.4.2@1000000",
+        )
     }
 }
 
@@ -137,7 +144,8 @@ impl std::error::Error for NoPlace {}
 impl fmt::Display for Before {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Slot(slot) => write!(f, "{slot}"),
+            Self::Slot(slot) => write!(f, "slot:{slot}"),
+            Self::Output(position) => write!(f, "@{position}"),
             Self::Stream(place) if place.position == 0 => write!(f, "{}", place.stream),
             Self::Stream(place) => write!(f, "{place}"),
         }
@@ -148,8 +156,12 @@ impl FromStr for Before {
     type Err = NoPlace;
 
     fn from_str(text: &str) -> Result<Self, NoPlace> {
-        if let Ok(slot) = text.parse() {
-            return Ok(Self::Slot(slot));
+        let number = |text: &str| text.parse().map_err(|_| NoPlace);
+        if let Some(slot) = text.strip_prefix("slot:") {
+            return number(slot).map(Self::Slot);
+        }
+        if let Some(position) = text.strip_prefix('@') {
+            return number(position).map(Self::Output);
         }
         if let Ok(stream) = text.parse() {
             let position = 0;
@@ -187,12 +199,14 @@ mod tests {
 
     #[test]
     fn the_place_of_a_trim_has_one_spelling() {
-        for text in ["17", "1.2.3", "1.2.3@45"] {
+        for text in ["slot:17", "@99", "1.2.3", "1.2.3@45"] {
             let before: Before = text.parse().unwrap();
             assert_eq!(before.to_string(), text);
         }
         assert_eq!("1.2.3@0".parse::<Before>(), "1.2.3".parse());
-        for text in ["", "-1", "1.2", "1.2.3@", "main"] {
+        for text in [
+            "", "-1", "17", "1.2", "1.2.3@", "main", "@", "@x", "slot:", "slot:-1",
+        ] {
             assert_eq!(text.parse::<Before>(), Err(NoPlace), "{text}");
         }
     }

@@ -6,11 +6,12 @@ use std::os::fd::AsFd;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use client::{Client, ReadEnd, ReadError, ReadOptions, StreamName};
+use client::{Client, ReadEnd, ReadError, ReadOptions};
+use wire::StreamPlace;
 
 use crate::global::Global;
+use crate::places;
 use terminal::exit::{Failure, Kind};
-use terminal::quantity;
 
 /// Read a stream and those that continue it, or all of a log
 #[derive(Debug, Args)]
@@ -23,21 +24,22 @@ Example:
   logberg read main > everything
   logberg read main --left > what-was-not-trimmed
   logberg read main 1.4.2 --from 1M --to 2M
+  logberg read main 1.4.2@1M
   logberg read main --follow | grep error")]
 pub struct Arguments {
     #[arg(value_name = "LOG")]
     log: String,
-    /// The stream to begin with; without it, all streams of the log one after the other
-    #[arg(value_name = "STREAM")]
-    stream: Option<StreamName>,
-    /// The first position
-    #[arg(long, value_name = "P", default_value = "0", value_parser = quantity::bytes)]
-    from: u64,
+    /// The stream to begin with, or a position of it; without it, all streams of the log one after the other
+    #[arg(value_name = "STREAM[@BYTES]", value_parser = places::in_stream)]
+    stream: Option<StreamPlace>,
+    /// The first position, in bytes: of the stream, if one is named, else of the log's output
+    #[arg(long, value_name = "[@]BYTES", value_parser = places::position)]
+    from: Option<u64>,
     /// Begin with the first byte that was not trimmed, if that lies behind --from
     #[arg(long)]
     left: bool,
     /// The position after the last
-    #[arg(long, value_name = "P", value_parser = quantity::bytes)]
+    #[arg(long, value_name = "[@]BYTES", value_parser = places::position)]
     to: Option<u64>,
     /// Wait for more until the stream is closed
     #[arg(long, short)]
@@ -49,10 +51,19 @@ pub struct Arguments {
 
 impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
-        if let Some(to) = self.to
-            && self.from > to
+        let named = self.stream.as_ref().map_or(0, |place| place.position);
+        if let Some(from) = self.from
+            && named > 0
         {
-            let from = self.from;
+            let sentence = format!(
+                "the stream is named with a position, @{named}, and --from says {from}: say one of them"
+            );
+            return Err(Failure::usage(sentence).into());
+        }
+        let from = self.from.unwrap_or(named);
+        if let Some(to) = self.to
+            && from > to
+        {
             return Err(Failure::usage(format!("--from {from} lies behind --to {to}")).into());
         }
         let client = global.client();
@@ -61,8 +72,8 @@ impl Arguments {
             .map(|id| address_of(&client, id))
             .transpose()?;
         let mut options = ReadOptions {
-            stream: self.stream,
-            from: self.from,
+            stream: self.stream.map(|place| place.stream),
+            from,
             to: self.to,
             follow: self.follow,
             stale: false,

@@ -185,7 +185,7 @@ fn each_part_adds_what_came_since_and_positions_survive_a_trim() {
         "{second}"
     );
     // Into the middle of the first stream's continuation: the first ones leave the table.
-    cluster.run_well(&["trim", "main", "--before", &format!("{name}@400")]);
+    cluster.run_well(&["trim", "main", "--before", &format!("{name}@400"), "--yes"]);
     append(&cluster, &[], Content::new(3, 50_000));
     let third = back_up();
     assert_eq!(

@@ -210,7 +210,10 @@ fn without_a_quorum_for_log_0_its_commands_say_that_it_is_log_0() {
         let said = ["no leader of log 0, the cluster's directory, answered"];
         ends_with(&output, 3, &said);
     }
-    for command in [&["streams", "main"][..], &["trim", "main", "--before", "1"]] {
+    for command in [
+        &["streams", "main"][..],
+        &["trim", "main", "--before", "@1", "--yes"],
+    ] {
         let output = cluster.run(&[&["--timeout", "2"][..], command].concat());
         ends_with(&output, 3, &["no leader of the log main answered"]);
     }

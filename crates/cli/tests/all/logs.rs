@@ -100,7 +100,7 @@ fn a_machines_log_is_written_and_trimmed_by_nothing_else() {
     };
     for _ in 0..2 {
         refused(&cluster, &["append", "counts"]);
-        refused(&cluster, &["trim", "counts", "--before", "1"]);
+        refused(&cluster, &["trim", "counts", "--before", "@1", "--yes"]);
         refused(&cluster, &["log", "retain", "counts", "1GiB"]);
         // These nodes have no machine of that name.
         let output = cluster.run(&["backup", "counts", "--to", "/nowhere/counts.lbb"]);

@@ -62,9 +62,19 @@ fn what_is_trimmed_is_gone_on_every_node_and_what_is_left_is_read_as_before() {
         (12 * MIB, 1)
     );
     assert_eq!(streams(&cluster).len(), 2, "a plan changes nothing");
-    let trimmed = json(&cluster.run_well(&plan[..5]));
+    let without = cluster.run(&plan[..5]);
+    assert_eq!(without.status.code(), Some(2), "nobody said yes");
+    assert!(
+        err(&without).contains("this deletes 12.0 MiB of main, with 1 whole stream"),
+        "{}",
+        err(&without)
+    );
+    assert_eq!(streams(&cluster).len(), 2, "nothing was done");
+    let meant = [&plan[..5], &["--yes"]].concat();
+    let trimmed = json(&cluster.run_well(&meant));
     assert_eq!(trimmed, planned);
     assert_eq!(number(&trimmed, "left_from"), 12 * MIB);
+    // What is forgotten already needs nobody's word.
     let again = json(&cluster.run_well(&plan[..5]));
     assert_eq!(
         (number(&again, "bytes"), number(&again, "left_bytes")),
@@ -140,7 +150,7 @@ fn a_node_that_was_away_skips_what_was_trimmed_meanwhile() {
     let second = streams(&cluster)[1]["name"].as_str().unwrap().to_owned();
     // Inside the second stream: all but its last MiB.
     let place = format!("{second}@{}", 2 * MIB);
-    let trimmed = json(&cluster.run_well(&["trim", "main", "--before", &place, "--json"]));
+    let trimmed = json(&cluster.run_well(&["trim", "main", "--before", &place, "--json", "--yes"]));
     assert_eq!(
         (number(&trimmed, "bytes"), number(&trimmed, "left_bytes")),
         (8 * MIB, MIB)
@@ -179,16 +189,73 @@ fn a_trim_that_cannot_be_meant_is_refused_with_a_reason() {
         code == 1 && why.contains("1000 bytes long"),
         "{code}: {why}"
     );
-    let (code, why) = refused(&["directory", "--before", "5"]);
+    // A typo deletes nothing.
+    for (place, status, words) in [
+        (
+            "999999999999",
+            2,
+            "a bare number could be meant as bytes or as slots",
+        ),
+        (
+            "1000",
+            2,
+            "a bare number could be meant as bytes or as slots",
+        ),
+        ("@999999999999", 1, "main has 1000 bytes of output"),
+        ("@1001", 1, "main has 1000 bytes of output"),
+        ("slot:999999999999", 1, "lies behind the end of main"),
+    ] {
+        for yes in [&[][..], &["--yes"]] {
+            let (code, why) = refused(&[&["main", "--before", place], yes].concat());
+            assert!(
+                code == status && why.contains(words),
+                "{place}: {code}: {why}"
+            );
+        }
+    }
+    let (code, why) = refused(&["directory", "--before", "@5"]);
     assert!(code == 1 && why.contains("log 0"), "{code}: {why}");
-    let (code, why) = refused(&["nolog", "--before", "5"]);
+    let (code, why) = refused(&["nolog", "--before", "@5"]);
     assert_eq!(code, 5, "{why}");
     let (code, why) = refused(&["main", "--before", "yesterday"]);
-    assert!(
-        code == 2 && why.contains("STREAM@POSITION"),
-        "{code}: {why}"
-    );
+    assert!(code == 2 && why.contains("STREAM@BYTES"), "{code}: {why}");
     assert_eq!(streams(&cluster)[0]["trimmed"], 0);
+}
+
+#[test]
+fn a_position_means_the_same_to_a_trim_and_to_a_read() {
+    let cluster = Cluster::start(1);
+    let contents = [Content::new(1, 1000), Content::new(2, 500)];
+    for content in contents {
+        cluster.append("main", &[], content);
+    }
+    let all: Vec<u8> = contents
+        .iter()
+        .flat_map(|content| content.bytes())
+        .collect();
+    let second = streams(&cluster)[1]["name"].as_str().unwrap().to_owned();
+    let mut from = 0;
+    for (place, begins) in [
+        ("@300".to_owned(), 300),
+        ("@1000".to_owned(), 1000),
+        // Inside the second stream, in both ways of saying it; and less than is gone already.
+        ("@1100".to_owned(), 1100),
+        ("@5".to_owned(), 1100),
+        (format!("{second}@200"), 1200),
+        ("@1.5k".to_owned(), 1500),
+    ] {
+        let trimmed =
+            json(&cluster.run_well(&["trim", "main", "--before", &place, "--json", "--yes"]));
+        assert_eq!(number(&trimmed, "left_from"), begins, "{place}");
+        assert_eq!(number(&trimmed, "bytes"), begins - from, "{place}");
+        from = begins;
+        let read = cluster.run(&["read", "main", "--from", &format!("@{begins}")]);
+        assert!(read.stdout == all[begins as usize..], "{place}");
+        let before = cluster.run(&["read", "main", "--from", &(begins - 1).to_string()]);
+        assert_eq!(before.status.code(), Some(7), "{place}");
+    }
+    let both = cluster.run(&["read", "main", &format!("{second}@10"), "--from", "20"]);
+    assert_eq!(both.status.code(), Some(2), "{}", err(&both));
 }
 
 #[test]

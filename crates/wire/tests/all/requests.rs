@@ -48,7 +48,7 @@ fn requests_are_written_as_the_page_says() {
             },
         ),
         (
-            "logberg/1 trim main before=4096\n",
+            "logberg/1 trim main before=slot:4096\n",
             Ask::Trim {
                 log: "main".to_owned(),
                 before: Before::Slot(4096),
@@ -228,7 +228,7 @@ fn a_value_of_the_wrong_kind_is_refused_with_what_it_is_to_be() {
         ("trim main", "the line lacks before"),
         (
             "trim main before=x",
-            "a place is SLOT, STREAM or STREAM@POSITION, such as 1.4.2@1000000",
+            "a place is @BYTES of the log's output, STREAM, STREAM@BYTES or slot:N, such as @1000000 or 1.4.2@1000000",
         ),
         (
             "create-log a members=1,,2",
