@@ -109,10 +109,45 @@ fn parse(text: &str) -> BTreeMap<String, usize> {
         }
     }
     assert!(ended, "it ends with # EOF");
+    histograms(text);
     for (name, unit) in units {
         assert!(["bytes", "seconds"].contains(&unit.as_str()), "{name}");
     }
     families
+}
+
+/// Each histogram's buckets rise to one without bound, which holds all: without it nobody can reckon a quantile.
+fn histograms(text: &str) {
+    let mut last: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    let mut counts: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (series, value) = line.rsplit_once(' ').expect("a sample");
+        let value: f64 = value.parse().expect("a number");
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let labels = labels.trim_end_matches('}');
+        if let Some(family) = name.strip_suffix("_bucket") {
+            let is_bound = |label: &&str| label.starts_with("le=");
+            let bound = labels.split(',').find(is_bound).expect("a bound");
+            let bound = bound.trim_start_matches("le=").trim_matches('"');
+            let others: Vec<&str> = labels.split(',').filter(|label| !is_bound(label)).collect();
+            let series = format!("{family}{{{}", others.join(","));
+            let bound = match bound {
+                "+Inf" => f64::INFINITY,
+                bound => {
+                    let bound: f64 = bound.parse().expect("a number");
+                    assert!(bound < 1e9, "{line}");
+                    bound
+                }
+            };
+            if let Some((below, count)) = last.insert(series, (bound, value)) {
+                assert!(below < bound && count <= value, "{line}");
+            }
+        } else if let Some(family) = name.strip_suffix("_count") {
+            counts.insert(format!("{family}{{{labels}"), (f64::INFINITY, value));
+        }
+    }
+    assert!(!counts.is_empty());
+    assert_eq!(last, counts, "the last bucket holds all");
 }
 
 fn warning<'a>(status: &'a serde_json::Value, code: &str) -> Option<&'a serde_json::Value> {

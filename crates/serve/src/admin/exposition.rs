@@ -573,7 +573,7 @@ impl Value {
                 let bounds = bounds_us
                     .iter()
                     .map(|bound| seconds(*bound))
-                    .chain([f64::MAX]);
+                    .chain([f64::INFINITY]);
                 let buckets: Vec<(f64, u64)> =
                     bounds.zip(histogram.counts.iter().copied()).collect();
                 let count = histogram.counts.iter().sum();
