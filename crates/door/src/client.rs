@@ -21,6 +21,9 @@ const UNSENT_MAX: usize = 1 << 20;
 pub const BULK_BYTES_MAX: usize = 6 << 20;
 /// The commands of one transaction, in bytes.
 const QUEUED_BYTES_MAX: usize = BULK_BYTES_MAX;
+/// The memory of a command beside its words, and of a word beside its bytes.
+const COMMAND_BYTES: usize = 48;
+const WORD_BYTES: usize = 40;
 /// An input that took more room than this gives it back once it is empty.
 const KEPT_BYTES: usize = 4 << 10;
 
@@ -49,15 +52,37 @@ pub struct Transaction {
     pub bytes: usize,
     /// A command was refused when it was to be queued.
     pub has_failed: bool,
+    is_too_large: bool,
 }
 
 impl Transaction {
-    /// False if there is no room.
+    /// False if there is no room. ‡ Of a transaction that will not be executed nothing is kept: who goes on sending would fill the memory.
     pub fn queue(&mut self, words: &[&[u8]]) -> bool {
-        let words: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();
-        self.bytes += words.iter().map(|word| word.len() + 8).sum::<usize>();
-        self.commands.push(words);
-        self.bytes <= QUEUED_BYTES_MAX
+        if self.is_too_large {
+            return false;
+        }
+        self.bytes += COMMAND_BYTES;
+        self.bytes += words
+            .iter()
+            .map(|word| word.len() + WORD_BYTES)
+            .sum::<usize>();
+        self.is_too_large = self.bytes > QUEUED_BYTES_MAX;
+        self.has_failed |= self.is_too_large;
+        if self.has_failed {
+            self.commands = Vec::new();
+        } else {
+            self.commands
+                .push(words.iter().map(|word| word.to_vec()).collect());
+        }
+        !self.is_too_large
+    }
+
+    /// The memory that it takes.
+    fn held_bytes(&self) -> usize {
+        match self.commands.is_empty() {
+            true => 0,
+            false => self.bytes,
+        }
     }
 }
 
@@ -158,10 +183,11 @@ impl Client {
         }
     }
 
-    /// The memory that its unfinished requests take.
+    /// The memory that its unfinished requests take, those of a transaction among them.
     pub fn input_bytes(&self) -> usize {
         let held = self.parser.as_ref().map_or(0, Parser::held_bytes);
-        self.input.len() + held
+        let queued = self.transaction.as_ref().map_or(0, Transaction::held_bytes);
+        self.input.len() + held + queued
     }
 
     /// Lends what came, and how to read it, until [`Client::give_back`].
@@ -315,9 +341,10 @@ impl Client {
         self.input = Vec::new();
     }
 
-    /// Whether it is to be closed: all that was asked before its end is answered.
+    /// Whether it is to be closed: all that was asked before its end is answered. ‡ Until it has taken that, it counts as others do whose replies are not
+    /// read.
     pub fn is_over(&self) -> bool {
-        self.is_ending && self.replies.is_empty() && self.out.is_empty()
+        self.is_ending && self.replies.is_empty() && self.out.is_empty() && self.sending.is_empty()
     }
 }
 
@@ -366,7 +393,40 @@ mod tests {
         assert!(!client.is_over());
         client.on_answer(known, Some(b"1".to_vec()));
         assert_eq!(client.take_output().as_deref(), Some(&b"1"[..]));
+        assert!(!client.is_over() && client.unsent_bytes() == 1);
+        client.on_sent();
         assert!(client.is_over());
+    }
+
+    #[test]
+    fn a_transaction_that_will_not_be_executed_keeps_nothing() {
+        let mut client = client();
+        let held = |client: &Client| client.input_bytes();
+        client.transaction = Some(Transaction::default());
+        let queue = |client: &mut Client, words: &[&[u8]]| {
+            client
+                .transaction
+                .as_mut()
+                .is_some_and(|one| one.queue(words))
+        };
+        assert!(queue(&mut client, &[b"PING"]));
+        assert_eq!(held(&client), 4 + COMMAND_BYTES + WORD_BYTES);
+        let large = vec![b'x'; QUEUED_BYTES_MAX / 2];
+        assert!(queue(&mut client, &[b"SET", b"a", &large]));
+        assert!(held(&client) > QUEUED_BYTES_MAX / 2);
+        for _ in 0..100 {
+            assert!(!queue(&mut client, &[b"SET", b"a", &large]));
+            assert!(!queue(&mut client, &[b"PING"]));
+            assert_eq!(held(&client), 0);
+        }
+        // One that failed otherwise goes on, and keeps nothing either.
+        let has_failed = true;
+        client.transaction = Some(Transaction {
+            has_failed,
+            ..Transaction::default()
+        });
+        assert!(queue(&mut client, &[b"PING"]));
+        assert_eq!(held(&client), 0);
     }
 
     #[test]

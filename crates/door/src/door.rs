@@ -299,13 +299,18 @@ impl Door {
         }
     }
 
-    /// Counts what this client has sent and is not taken; the one with whom it becomes too much has to go.
+    /// Counts what this client has sent and is not taken, and what it watches; the one with whom it becomes too much has to go.
     fn count_input(&mut self, id: u64) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        self.input_bytes = self.input_bytes - client.counted + client.input_bytes();
-        client.counted = client.input_bytes();
+        let watched = match client.watches {
+            true => self.slots.watched.bytes_of(id),
+            false => 0,
+        };
+        let held = client.input_bytes() + watched;
+        self.input_bytes = self.input_bytes - client.counted + held;
+        client.counted = held;
         if self.input_bytes > INPUT_BYTES_MAX {
             client.answer(&error(
                 "ERR too many bytes of unfinished requests at this node",

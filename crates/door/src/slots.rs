@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use host::{Machine, State, Stop};
 use kv::{
-    Context, Executed, Halt, Life, Rows as _, SLOTS, count_keys, keys_of, lookup, slot_of,
+    Bounds, Context, Executed, Halt, Life, Rows as _, SLOTS, count_keys, keys_of, lookup, slot_of,
     some_keys, take_expired,
 };
 use paxos::mutation::{self, Mutation};
@@ -28,7 +28,7 @@ const TIME: &[u8] = b"t";
 /// Slots stay where they were given.
 const EPOCH: u32 = 1;
 /// The keys whose deadline has passed that are taken away at a time, and the slots where they are looked for.
-const EXPIRED_MAX: usize = 100;
+pub const EXPIRED_MAX: usize = 100;
 const EXPIRED_SLOTS: usize = 64;
 
 /// The things that a group keeps of one of its slots.
@@ -96,7 +96,8 @@ impl Machine for Slots {
         let (protocol, reply) = match order {
             Order::Run { protocol, words } => {
                 let mut changed = Changed::default();
-                let reply = run(state, protocol, &words, &mut changed)?;
+                let mut left = Bounds::default().reply_bytes_max;
+                let reply = run(state, protocol, &words, &mut changed, &mut left)?;
                 if !mutation::is(Mutation::WatchedChangesUnseen) {
                     self.watched.on_changed(&changed);
                 }
@@ -121,21 +122,16 @@ impl Machine for Slots {
     }
 
     fn foresee(&self, state: &mut State<'_>, command: &[u8]) {
-        let Some(Order::Run { words, .. }) = Order::decode(command) else {
-            return;
-        };
-        let spec = words.first().and_then(|name| lookup(name));
-        let Some((spec, keys)) = spec.and_then(|spec| Some((spec, keys_of(spec, &words).ok()?)))
-        else {
-            return;
-        };
-        for key in keys {
-            let slot = slot_of(key);
-            // Few slots are in another life than their first.
-            let life = used(state, slot).unwrap_or_default().life(slot);
-            for row in kv::first_rows(life, key, spec.writes()) {
-                _ = OfSlots(state).get(&row);
+        match Order::decode(command) {
+            Some(Order::Run { words, .. }) => foresee(state, &words),
+            Some(Order::Exec { commands, .. }) => {
+                for step in &commands {
+                    if let Step::Command(words) = step {
+                        foresee(state, words);
+                    }
+                }
             }
+            _ => {}
         }
     }
 
@@ -150,6 +146,38 @@ impl Machine for Slots {
             return;
         }
         self.watched.on_all_changed();
+    }
+}
+
+/// Asks for the rows that a command reads first.
+fn foresee(state: &mut State<'_>, words: &[&[u8]]) {
+    let spec = words.first().and_then(|name| lookup(name));
+    let Some((spec, keys)) = spec.and_then(|spec| Some((spec, keys_of(spec, words).ok()?))) else {
+        return;
+    };
+    for key in keys {
+        let slot = slot_of(key);
+        // Few slots are in another life than their first.
+        let life = used(state, slot).unwrap_or_default().life(slot);
+        for row in kv::first_rows(life, key, spec.writes()) {
+            _ = OfSlots(state).get(&row);
+        }
+    }
+}
+
+/// All of them, or the first reason why one is not here. ‡ The others are executed all the same: what they lack is fetched together with it, and
+/// not one after the other.
+fn all_of<T>(tried: impl Iterator<Item = Result<T, Stop>>) -> Result<Vec<T>, Stop> {
+    let (mut all, mut stopped) = (Vec::new(), None);
+    for one in tried {
+        match one {
+            Ok(one) => all.push(one),
+            Err(stop) => stopped = stopped.or(Some(stop)),
+        }
+    }
+    match stopped {
+        Some(stop) => Err(stop),
+        None => Ok(all),
     }
 }
 
@@ -210,12 +238,13 @@ fn slot_of_words(words: &[&[u8]]) -> Option<u16> {
     keys.first().map(|key| slot_of(key))
 }
 
-/// Executes a command, and adds what it changed.
+/// Executes a command, and adds what it changed. `left`: the bytes that may be read into replies still.
 fn run(
     state: &mut State<'_>,
     protocol: Protocol,
     words: &[&[u8]],
     changed: &mut Changed,
+    left: &mut usize,
 ) -> Result<Value, Stop> {
     let words = match words {
         [name, _, _, _, plain @ ..]
@@ -232,14 +261,17 @@ fn run(
         Some((slot, used)) => vec![used.as_ref().copied().unwrap_or_default().life(*slot)],
         None => lives_of(state, words)?,
     };
-    let context = Context::new(protocol, &lives);
+    let mut context = Context::new(protocol, &lives);
+    context.bounds.reply_bytes_max = *left;
     let Executed {
         reply,
         wrote,
         changed: keys,
         saw_expired,
         flushed,
+        read_bytes,
     } = kv::execute(&mut OfSlots(state), &context, words)?;
+    *left = left.saturating_sub(read_bytes);
     let of_slot = of_slot.map(|(slot, used)| used.map(|used| (slot, used)));
     let of_slot = of_slot.transpose()?;
     for life in &flushed {
@@ -282,8 +314,7 @@ fn is_there(state: &mut State<'_>, key: &[u8]) -> Result<Option<bool>, Stop> {
 
 impl Slots {
     fn watch(&self, state: &mut State<'_>, client: u64, keys: &[&[u8]]) -> Result<Value, Stop> {
-        let there = keys.iter().map(|key| is_there(state, key));
-        let there: Vec<Option<bool>> = there.collect::<Result<_, _>>()?;
+        let there = all_of(keys.iter().map(|key| is_there(state, key)))?;
         for (key, is_there) in keys.iter().zip(there) {
             self.watched.watch(client, key, is_there.unwrap_or(false));
         }
@@ -300,19 +331,20 @@ impl Slots {
         if self.watched.has_changed(client) {
             return Ok(Value::NullArray);
         }
-        for key in self.watched.were_there(client) {
-            if is_there(state, &key)?.is_none() {
-                let time = state.time_ms().to_le_bytes();
-                state.put(TIME, &time)?;
-                return Ok(Value::NullArray);
-            }
+        let watched = self.watched.were_there(client);
+        let there = all_of(watched.iter().map(|key| is_there(state, key)))?;
+        if there.contains(&None) {
+            let time = state.time_ms().to_le_bytes();
+            state.put(TIME, &time)?;
+            return Ok(Value::NullArray);
         }
         let mut changed = Changed::default();
-        let replies = commands.iter().map(|step| match step {
-            Step::Command(words) => run(state, protocol, words, &mut changed),
+        // ‡ One bound for all: a transaction of a hundred commands would else read a hundred times as much.
+        let mut left = Bounds::default().reply_bytes_max;
+        let replies = all_of(commands.iter().map(|step| match step {
+            Step::Command(words) => run(state, protocol, words, &mut changed, &mut left),
             Step::Answered(bytes) => Ok(order::value_of(bytes)),
-        });
-        let replies = replies.collect::<Result<_, _>>()?;
+        }))?;
         self.watched.on_changed(&changed);
         Ok(Value::Array(replies))
     }

@@ -2,7 +2,7 @@
 //! the replies become one.
 
 use paxos::mutation::{self, Mutation};
-use resp::{Decoder, Value};
+use resp::{Decoder, Protocol, Value};
 
 use crate::client::BULK_BYTES_MAX;
 
@@ -34,6 +34,8 @@ impl Joins {
 pub struct Spread {
     left: usize,
     joins: Joins,
+    /// That of its client when it asked.
+    pub protocol: Protocol,
     /// Where SCAN goes on once this group has no more.
     pub then: Option<u64>,
     replies: Vec<Value>,
@@ -51,10 +53,11 @@ pub fn slot_at(cursor: u64) -> u16 {
 }
 
 impl Spread {
-    pub fn new(left: usize, joins: Joins) -> Spread {
+    pub fn new(left: usize, joins: Joins, protocol: Protocol) -> Spread {
         Spread {
             left,
             joins,
+            protocol,
             then: None,
             replies: Vec::new(),
             has_none: false,
@@ -123,7 +126,7 @@ mod tests {
     use super::*;
 
     fn joined(joins: Joins, replies: &[&[u8]]) -> Option<Value> {
-        let mut spread = Spread::new(replies.len(), joins);
+        let mut spread = Spread::new(replies.len(), joins, Protocol::Resp2);
         spread.then = Some(cursor_at(9));
         for reply in replies {
             spread.take(Some(reply));

@@ -8,6 +8,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kv::slot_of;
 
+/// The memory of a watched key beside its bytes, in each of the two tables.
+const KEY_BYTES: usize = 64;
+
 /// The things that commands changed.
 #[derive(Default)]
 pub struct Changed {
@@ -29,6 +32,8 @@ struct Tables {
 struct Watching {
     /// Each, and whether it was there.
     keys: BTreeMap<Vec<u8>, bool>,
+    /// The memory that these take.
+    bytes: usize,
     has_changed: bool,
 }
 
@@ -45,7 +50,18 @@ impl Watched {
             .or_default()
             .insert(client);
         let watching = tables.by_client.entry(client).or_default();
-        watching.keys.entry(key.to_vec()).or_insert(is_there);
+        // ‡ What was seen first counts.
+        if !watching.keys.contains_key(key) {
+            watching.keys.insert(key.to_vec(), is_there);
+            watching.bytes += 2 * (key.len() + KEY_BYTES);
+        }
+    }
+
+    /// The memory that the keys take which this client watches.
+    pub fn bytes_of(&self, client: u64) -> usize {
+        let tables = self.lock();
+        let watching = tables.by_client.get(&client);
+        watching.map_or(0, |watching| watching.bytes)
     }
 
     /// Ends what a client watches.

@@ -38,6 +38,8 @@ pub const SAVE: Lane = Lane(9);
 const PIECE_ROWS_MAX: usize = 16_384;
 /// So many bytes of rows are fetched at a time, and so many of pages: what is beyond that is asked for again.
 const FETCHED_BYTES_MAX: usize = 8 << 20;
+/// The pages of a range that is read on are doubled so often.
+const PAGES_DOUBLED_MAX: u32 = 12;
 
 /// Where shelves are.
 pub trait Shelves: Send + Sync {
@@ -325,17 +327,20 @@ pub(crate) fn rows(snapshot: &dyn Snapshot, missing: Missing) -> Result<Rows, Sh
         rows.rows.insert(key, value);
     }
     let mut bytes = 0;
+    let pages_max = 1 << missing.rounds.min(PAGES_DOUBLED_MAX);
     for (key, rows_max) in missing.ranges {
         let mut next = Some(key);
+        let mut pages = 0;
         while bytes < FETCHED_BYTES_MAX
             && let Some(key) = next.take()
         {
+            pages += 1;
             let page = Arc::new(read(snapshot, &key, rows_max)?);
             let row_bytes = |(key, value): &Row| key.len() + value.len();
             bytes += page.rows.iter().map(row_bytes).sum::<usize>();
             // A command that reads long rows to the end of a page mostly reads on.
             let is_cut = page.rows.len() < rows_max && !page.is_last;
-            next = key.behind(&page).filter(|_| is_cut);
+            next = key.behind(&page).filter(|_| is_cut || pages < pages_max);
             rows.pages.insert(key, Fetched { page, rows_max });
         }
     }

@@ -105,6 +105,9 @@ impl Key {
 pub(crate) struct Missing {
     pub keys: Vec<Vec<u8>>,
     pub ranges: Vec<(Key, usize)>,
+    /// How often a command was executed that lacks some of them. One that asks again and again reads on: of its ranges twice as many pages are fetched each time, so
+    /// that it is not executed anew for every one of them.
+    pub rounds: u32,
 }
 
 impl Missing {
@@ -514,6 +517,31 @@ mod tests {
     use super::*;
     use crate::jobs;
     use shelf::{Applied, Batch, Identity, Media, Memory, Shelf};
+
+    #[test]
+    fn who_reads_on_is_given_twice_as_many_pages_each_time() {
+        let identity = Identity {
+            cluster: [1; 16],
+            log: 1,
+        };
+        let shelf = Memory::open(&Media::default(), identity).expect("it opens");
+        let mut batch = Batch::default();
+        for key in 0..200 {
+            batch.put(machines(&[key]), []);
+        }
+        shelf.apply(&batch, Applied::default()).expect("it applies");
+        let pages = |rounds: u32| {
+            let overlay = Overlay::default();
+            let pinned = Pinned::default();
+            let mut state = State::new(&overlay, &pinned, 0, 0);
+            assert!(state.range(&[0], &[200], 10).is_err());
+            state.missing.rounds = rounds;
+            let fetched = jobs::rows(&*shelf.snapshot(), state.missing);
+            fetched.expect("it reads").pages.len()
+        };
+        // The last one finds nothing more.
+        assert_eq!([0, 1, 2, 4, 30].map(pages), [1, 2, 4, 16, 21]);
+    }
 
     /// All rows of the range, page by page.
     fn all(

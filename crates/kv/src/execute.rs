@@ -22,6 +22,8 @@ pub struct Executed {
     /// The lives of slots that begin with it, in the place of the ones that it ended. Whoever keeps them writes them down in the same
     /// frame.
     pub flushed: Vec<Life>,
+    /// The bytes that it read into its reply, as far as they are bounded.
+    pub read_bytes: usize,
 }
 
 /// Executes a command: its name and what follows it.
@@ -51,6 +53,7 @@ pub fn execute<R: Rows>(
         changed: effects.changed.into_iter().collect(),
         saw_expired: effects.saw_expired,
         flushed: effects.flushed,
+        read_bytes: effects.read_bytes,
     })
 }
 

@@ -3,7 +3,7 @@
 /// Whether a name fits a pattern, as in Redis.
 ///
 /// Behind a `*` only the last one is tried again: what stands before it has found its first place, and no later one would serve better. So it costs at
-/// most the product of both lengths, whatever a stranger asks for.
+/// most the product of both lengths, whatever a stranger asks for; and whoever takes patterns from strangers bounds theirs.
 ///
 /// ```
 /// assert!(kv::fits(b"h[^a]l*o", b"hello"));

@@ -207,6 +207,11 @@ impl LocalCluster {
         1..=self.options.nodes
     }
 
+    /// Nodes that start from now on are given these in the place of [`LocalOptions::arguments`].
+    pub fn give_arguments(&mut self, arguments: Vec<String>) {
+        self.options.arguments = arguments;
+    }
+
     pub fn directory(&self) -> &Path {
         &self.options.directory
     }

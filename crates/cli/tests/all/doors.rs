@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::port;
 
-use crate::keys::{Keys, Link, NODES, start};
+use crate::keys::{Keys, Link, NODES, request, start};
 
 fn text(value: &Value) -> String {
     match value {
@@ -438,4 +438,129 @@ fn a_restore_that_has_not_ended_is_told_of() {
     wait("it serves", || {
         findings(&keys).iter().all(|(verdict, _)| verdict == "ok")
     });
+}
+
+#[test]
+fn reading_goes_on_where_disks_are_full() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut keys = start(directory.path());
+    keys.logberg(&["kv", "init", "--groups", "1"]);
+    let mut client = keys.client();
+    assert_eq!(client.told(&["SET", "a", "1"]), Value::OK);
+    keys.cluster.kill_all().expect("all die");
+    let reserve = ["--disk-reserve", "1000TiB"].map(str::to_owned);
+    keys.cluster.give_arguments(reserve.to_vec());
+    for node in 1..=NODES {
+        keys.cluster.restart(node).expect("it starts");
+    }
+    keys.cluster
+        .wait_ready(Duration::from_secs(30))
+        .expect("it is ready");
+    wait("who writes is refused", || {
+        let (_, reply) = at_the_leader(&keys, |link, _| link.ask(&["SET", "a", "2"]).ok());
+        matches!(&reply, Value::Error(why) if why.starts_with("CLUSTERDOWN") && why.contains("reserve"))
+    });
+    for _ in 0..10 {
+        assert_eq!(keys.client().told(&["GET", "a"]), Value::bulk("1"));
+    }
+    wait("it is told", || {
+        findings(&keys).iter().any(|(verdict, found)| {
+            verdict == "must" && found.contains("disk") && found.contains("writes are refused")
+        })
+    });
+}
+
+#[test]
+fn keys_expire_faster_than_they_are_set() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init", "--groups", "1"]);
+    let (mut link, ()) = at_the_leader(&keys, |link, _| {
+        let keys = (0..20_000).map(|key| request(&["SET", &format!("k{key}"), "1", "PX", "1500"]));
+        let pipeline: Vec<u8> = keys.flatten().collect();
+        let mut sender = link.stream.try_clone().expect("another");
+        let sends = thread::spawn(move || sender.write_all(&pipeline));
+        for _ in 0..20_000 {
+            link.read().expect("a reply");
+        }
+        sends.join().expect("it ends").expect("it is sent");
+        Some(())
+    });
+    let begun = Instant::now();
+    wait("all are gone", || {
+        link.ask(&["DBSIZE"]).expect("a reply") == Value::Integer(0)
+    });
+    // Of one look a thousand would go in a second: twenty of them.
+    assert!(
+        begun.elapsed() < Duration::from_secs(18),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[test]
+fn a_transaction_is_bounded_as_a_command_is() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init", "--groups", "1"]);
+    let mut client = keys.client();
+    let large = "x".repeat(5 << 20);
+    for _ in 0..6 {
+        client.told(&["APPEND", "a", &large]);
+    }
+    let replies = |link: &mut Link| {
+        assert_eq!(link.ask(&["MULTI"]).expect("a reply"), Value::OK);
+        for _ in 0..20 {
+            link.ask(&["GET", "a"]).expect("a reply");
+        }
+        match link.ask(&["EXEC"]).expect("a reply") {
+            Value::Array(replies) => Some(replies),
+            _ => None,
+        }
+    };
+    let (mut link, replies) = at_the_leader(&keys, |link, _| replies(link));
+    let is_there = |reply: &&Value| matches!(reply, Value::Bulk(bytes) if bytes.len() == 30 << 20);
+    let is_refused = |reply: &Value| matches!(reply, Value::Error(why) if why.contains("reads more than one reply"));
+    assert_eq!(replies.iter().filter(is_there).count(), 2);
+    assert!(replies[2..].iter().all(is_refused));
+
+    // What is too large to be queued is kept nowhere, and the connection goes on.
+    assert_eq!(link.ask(&["MULTI"]).expect("a reply"), Value::OK);
+    for at in 0..20 {
+        let queued = link.ask(&["SET", "b", &large]).expect("a reply");
+        assert_eq!(
+            queued == Value::Simple("QUEUED".into()),
+            at == 0,
+            "{queued:?}"
+        );
+    }
+    let held: u64 = figure(&mut client.link_for("a"), "memory", "mem_clients_normal")
+        .parse()
+        .expect("a number");
+    assert!(held < 1 << 20, "{held}");
+    let refused = link.ask(&["EXEC"]).expect("a reply");
+    assert!(
+        matches!(&refused, Value::Error(why) if why.starts_with("EXECABORT")),
+        "{refused:?}"
+    );
+    assert_eq!(
+        link.ask(&["EXISTS", "b"]).expect("a reply"),
+        Value::Integer(0)
+    );
+
+    // What a RESET begins anew, answers.
+    link.stream
+        .write_all(&request(&["CLIENT", "REPLY", "OFF"]))
+        .expect("it is sent");
+    assert_eq!(
+        link.ask(&["RESET"]).expect("a reply"),
+        Value::Simple("RESET".into())
+    );
+    // A reply has the protocol in which it was asked for.
+    let pipeline = [request(&["RANDOMKEY"]), request(&["HELLO", "3"])].concat();
+    client.told(&["DEL", "a"]);
+    link.stream.write_all(&pipeline).expect("it is sent");
+    let mut first = [0; 5];
+    std::io::Read::read_exact(&mut link.stream, &mut first).expect("a reply");
+    assert_eq!(&first, b"$-1\r\n");
 }

@@ -351,6 +351,13 @@ fn a_connections_commands_take_effect_in_their_order() {
         !by_hand.status.success() && said.contains("logberg kv init"),
         "{said}"
     );
+    // Nor is a log of bytes called like one.
+    let of_bytes = keys.run(&["log", "create", "kv-9-of-9"]);
+    let said = String::from_utf8_lossy(&of_bytes.stderr);
+    assert!(
+        !of_bytes.status.success() && said.contains("logberg kv init"),
+        "{said}"
+    );
     let mut client = keys.client();
     assert_eq!(client.told(&["SET", "{x}first", "1"]), Value::OK);
 

@@ -78,12 +78,17 @@ pub fn hello(client: &mut Client, words: &[&[u8]]) -> Value {
     ])
 }
 
+/// The longest name of a client, or of its library.
+const NAME_BYTES_MAX: usize = 1_024;
+
 fn is_name(name: &[u8]) -> bool {
-    name.iter().all(|byte| (b'!'..=b'~').contains(byte))
+    name.len() <= NAME_BYTES_MAX && name.iter().all(|byte| (b'!'..=b'~').contains(byte))
 }
 
 fn bad_name() -> Value {
-    error("ERR Client names cannot contain spaces, newlines or special characters.")
+    error(
+        "ERR Client names cannot contain spaces, newlines or special characters, nor more than 1024 bytes.",
+    )
 }
 
 /// One line of CLIENT LIST.
@@ -145,7 +150,7 @@ pub fn client(client: &mut Client, words: &[&[u8]]) -> Option<Value> {
             if !is_name(value) {
                 let what = String::from_utf8_lossy(what).to_lowercase();
                 return Some(error(format!(
-                    "ERR {what} cannot contain spaces, newlines or special characters."
+                    "ERR {what} cannot contain spaces, newlines or special characters, nor more than 1024 bytes."
                 )));
             }
             client.library[place] = value.to_vec();

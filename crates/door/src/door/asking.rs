@@ -12,6 +12,7 @@ use super::{Came, Door, Expired, Next};
 use crate::answers::error;
 use crate::groups::Leads;
 use crate::order;
+use crate::slots::EXPIRED_MAX;
 use crate::spread::{Joins, Spread, cursor_at, slot_at};
 
 /// Keys whose deadline has passed are looked for so often, in some slots of each group.
@@ -125,6 +126,7 @@ impl Door {
             then = from.next().map(|served| cursor_at(served.range.0));
             led = at.into_iter().collect();
         }
+        let protocol = client.protocol;
         let number = client.await_answer();
         // ‡ No group has this name: what follows waits for all of them.
         client.group = Some(String::new());
@@ -136,11 +138,11 @@ impl Door {
                 Joins::First if name.starts_with("flush") => Value::OK,
                 Joins::First => Value::Null,
             };
-            self.answer(now, id, number, Some(&value));
+            self.answer(now, id, number, protocol, Some(&value));
             return Next::Taken;
         }
         let bytes = order::run(Protocol::Resp2, words.iter().copied());
-        let mut spread = Spread::new(led.len(), joins);
+        let mut spread = Spread::new(led.len(), joins, protocol);
         spread.then = then;
         self.spreads.insert((id, number), spread);
         for group in led {
@@ -149,11 +151,15 @@ impl Door {
         Next::Taken
     }
 
-    pub(super) fn answer(&mut self, now: Time, id: u64, number: u64, value: Option<&Value>) {
-        let Some(client) = self.clients.get(&id) else {
-            return;
-        };
-        let protocol = client.protocol;
+    /// ‡ A reply has the protocol in which it was asked for: `HELLO` may be answered before it.
+    fn answer(
+        &mut self,
+        now: Time,
+        id: u64,
+        number: u64,
+        protocol: Protocol,
+        value: Option<&Value>,
+    ) {
         let bytes = value.map(|value| {
             let mut bytes = Vec::new();
             encode(value, protocol, &mut bytes);
@@ -198,12 +204,17 @@ impl Door {
                 Some(spread) => spread.take(bytes.as_deref()),
             };
             if done && let Some(spread) = self.spreads.remove(&(id, number)) {
+                let protocol = spread.protocol;
                 let value = spread.join();
-                self.answer(now, id, number, value.as_ref());
+                self.answer(now, id, number, protocol, value.as_ref());
             }
         }
         while let Ok(expired) = self.told_expired.try_recv() {
             self.counts.figures.expired_keys.add(expired.keys);
+            if expired.keys >= EXPIRED_MAX as u64 {
+                // There may be more.
+                self.expire_at = now;
+            }
             self.expire_from.insert(expired.group, Some(expired.next));
         }
     }

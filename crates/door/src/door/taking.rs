@@ -7,7 +7,7 @@ use resp::{Protocol, Value};
 use super::{Door, Next};
 use crate::answers::cluster::{Cluster, Told};
 use crate::answers::{command, connection, error, info, is, server};
-use crate::client::Transaction;
+use crate::client::{Transaction, Wants};
 use crate::counts::place_of;
 use crate::order;
 
@@ -82,6 +82,7 @@ impl Door {
                 client.transaction = None;
                 client.protocol = Protocol::Resp2;
                 client.name.clear();
+                client.wants = Wants::All;
                 self.unwatch(id);
                 Value::Simple("RESET".into())
             }

@@ -385,8 +385,7 @@ impl Leading {
         keeping: &Keeping,
         out: &mut Out,
     ) {
-        let why = self.full.as_deref().or(keeping.trouble());
-        if let Some(why) = why {
+        if let Some(why) = keeping.trouble() {
             return self.refuse_all(&Outcome::NotNow(why.to_owned()));
         }
         let time_ms = match &mut self.reign {
@@ -529,6 +528,10 @@ impl Leading {
                 outcome,
             });
             return;
+        }
+        // Who only reads is answered though disks are full.
+        if let Some(why) = &self.full {
+            return waiting.call.replier.reply(Outcome::NotNow(why.clone()));
         }
         let frame = reign.frame + 1;
         for (key, value) in &done.writes {

@@ -6,6 +6,7 @@ use resp::Value;
 
 use crate::args::{Args, is, keyword};
 use crate::commands::Done;
+use crate::commands::scan::pattern;
 use crate::fail::{Fail, fail, words};
 use crate::glob::fits;
 use crate::rows::Db;
@@ -119,7 +120,10 @@ fn list(args: &Args) -> Done {
     let is_listed: Box<dyn Fn(&CommandSpec) -> bool> = match args.len() {
         2 => Box::new(|_| true),
         5 if !is(args.at(2), "filterby") => return fail(words::SYNTAX),
-        5 if is(kind, "pattern") => Box::new(|spec| fits(what, spec.name.as_bytes())),
+        5 if is(kind, "pattern") => {
+            let what = pattern(what)?;
+            Box::new(move |spec| fits(what, spec.name.as_bytes()))
+        }
         5 if is(kind, "module") => Box::new(|_| false),
         5 if is(kind, "aclcat") => Box::new(|spec| {
             let mut names = spec.categories.iter();

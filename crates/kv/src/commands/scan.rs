@@ -38,6 +38,17 @@ impl Options<'_> {
     }
 }
 
+/// The longest pattern. It is held to each byte of each name, so a long one with long names would take minutes.
+const PATTERN_BYTES_MAX: usize = 1_024;
+
+/// Checks that a pattern is no longer than patterns may be.
+pub(crate) fn pattern(word: &[u8]) -> Result<&[u8], Fail> {
+    match word.len() <= PATTERN_BYTES_MAX {
+        true => Ok(word),
+        false => fail("ERR the pattern is too long: at most 1024 bytes"),
+    }
+}
+
 fn options<'a>(rest: &mut Rest<'a>, is_scan: bool) -> Result<Options<'a>, Fail> {
     let mut options = Options {
         count: 10,
@@ -51,7 +62,7 @@ fn options<'a>(rest: &mut Rest<'a>, is_scan: bool) -> Result<Options<'a>, Fail> 
                 let count = usize::try_from(count).ok().filter(|count| *count > 0);
                 options.count = count.ok_or(Fail::from(words::SYNTAX))?.min(COUNT_MAX);
             }
-            b"MATCH" if rest.left() > 0 => options.pattern = Some(rest.need()?),
+            b"MATCH" if rest.left() > 0 => options.pattern = Some(pattern(rest.need()?)?),
             b"TYPE" if is_scan && rest.left() > 0 => options.kind = Some(rest.need()?),
             _ => return fail(words::SYNTAX),
         }

@@ -14,6 +14,7 @@ pub(crate) struct Effects {
     pub changed: BTreeSet<Vec<u8>>,
     pub saw_expired: bool,
     pub flushed: Vec<Life>,
+    pub read_bytes: usize,
 }
 
 /// The keys of a slot, as one command sees and changes them.
@@ -243,6 +244,7 @@ impl<'a> Db<'a> {
         match self.left.checked_sub(bytes) {
             Some(left) => {
                 self.left = left;
+                self.effects.read_bytes += bytes;
                 Ok(())
             }
             None => fail("ERR the command reads more than one reply may hold"),

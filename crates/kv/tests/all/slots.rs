@@ -29,6 +29,24 @@ fn slots_are_those_of_redis_cluster() {
 }
 
 #[test]
+fn a_pattern_is_no_longer_than_one_is_held_to_names_in_time() {
+    let mut memory = Memory::new(1);
+    memory.reply("SADD s m");
+    let pattern = "b".repeat(1_024);
+    for (words, is_taken) in [
+        (format!("KEYS {pattern}"), true),
+        (format!("KEYS {pattern}b"), false),
+        (format!("SCAN 0 MATCH {pattern}b"), false),
+        (format!("SSCAN s 0 MATCH {pattern}"), true),
+        (format!("SSCAN s 0 MATCH {pattern}b"), false),
+    ] {
+        let reply = memory.reply(&words);
+        let is_error = matches!(&reply, Value::Error(why) if why.contains("at most 1024 bytes"));
+        assert_eq!(!is_error, is_taken, "{words}: {reply:?}");
+    }
+}
+
+#[test]
 fn flushall_ends_the_lives_of_slots_with_keys_and_ids_go_on() {
     let mut memory = Memory::new(1).with_small_bounds();
     memory.reply("SADD {a}s 1 2 3 4 5 6");

@@ -406,6 +406,32 @@ pub fn the_rows_of_a_pipeline_are_fetched_together() {
     assert!((1..=6).contains(&fetched), "{fetched} fetches");
 }
 
+/// What a transaction and a WATCH lack is fetched together, however many keys they have.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn the_rows_of_a_transaction_are_fetched_together() {
+    let mut street = Street::three(0);
+    street.crash(0);
+    street.stage.restart(0);
+    street.lead(GROUP, 0);
+    let fetches = |street: &Street| group(street, 0, GROUP).map_or(0, Group::fetches);
+    let before = fetches(&street);
+    let hand = Hand::at(&mut street, 0, "hand");
+    let keys: Vec<String> = (0..300).map(|key| format!("{KEY}{key}")).collect();
+    assert_eq!(
+        hand.ask(&mut street, &format!("WATCH {}", keys.join(" "))),
+        Value::OK
+    );
+    hand.ask(&mut street, "MULTI");
+    for key in &keys {
+        hand.ask(&mut street, &format!("INCR {key}"));
+    }
+    let counts = Value::Array(vec![Value::Integer(1); keys.len()]);
+    assert_eq!(hand.ask(&mut street, "EXEC"), counts);
+    let fetched = fetches(&street) - before;
+    // One of each key would be hundreds.
+    assert!((1..=20).contains(&fetched), "{fetched} fetches");
+}
+
 /// A command that waits for a leader is dropped with its connection: its client asks elsewhere.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_held_command_is_dropped_with_its_connection() {

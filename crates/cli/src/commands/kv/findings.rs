@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use formats::slots::{group_of, name_of};
 
-use super::probe::Probe;
+use super::probe::{self, Probe};
 use super::view::{Group, Node, View};
 use crate::commands::doctor::finding::Finding;
 
@@ -28,6 +28,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
             .filter_map(|group| stood_for(group, view)),
     );
     found.extend(view.groups.iter().filter_map(refused));
+    found.extend(full(view));
     found.extend(view.nodes.iter().filter_map(|node| reached(node, view)));
     found.extend(spread(view));
     if found.is_empty() {
@@ -99,6 +100,35 @@ fn refused(group: &Group) -> Option<Finding> {
     ))
 }
 
+/// Full disks: half of them are too many.
+fn full(view: &View) -> Option<Finding> {
+    if view.full.is_empty() {
+        return None;
+    }
+    let nodes: Vec<String> = view.full.iter().map(u64::to_string).collect();
+    let is_much = view.groups.iter().any(|group| {
+        2 * group
+            .members
+            .iter()
+            .filter(|node| view.full.contains(node))
+            .count()
+            >= group.members.len()
+    });
+    let then = match is_much {
+        true => "writes are refused, and reading goes on",
+        false => "writes go on while the others have room",
+    };
+    let found = format!(
+        "the disk of node(s) {} has reached its reserve: {then}",
+        nodes.join(" ")
+    );
+    let change = "free space there (docs/first-aid.md, \"A full disk\"); logberg status shows how much there is";
+    Some(match is_much {
+        true => Finding::must(CHECK, found, change),
+        false => Finding::better(CHECK, found, change),
+    })
+}
+
 fn stood_for(group: &Group, view: &View) -> Option<Finding> {
     let Group {
         group: name,
@@ -149,6 +179,18 @@ fn reached(node: &Node, view: &View) -> Option<Finding> {
     let advertise =
         format!("start node {id} with --kv-advertise HOST:PORT, where clients reach it");
     let wrong = match node.probe.as_ref()? {
+        // A busy one is there.
+        Probe::Unreachable(why) if why.contains(probe::SILENT) => {
+            return Some(Finding::better(
+                CHECK,
+                format!(
+                    "node {id} takes a connection at {place} and says nothing within a second: it is busy, or stands still"
+                ),
+                format!(
+                    "ask again; SLOWLOG GET at {place} tells what took long there, logberg status whether the node stands still"
+                ),
+            ));
+        }
         Probe::Unreachable(why) => {
             format!(
                 "node {id} is not reached at {place}, where clients are told to go, from here: {why}"
@@ -231,6 +273,7 @@ mod tests {
             refusal: None,
         };
         View {
+            full: Vec::new(),
             groups: (1..=3).map(group).collect(),
             nodes: (1..=3).map(node).collect(),
         }
@@ -254,6 +297,7 @@ mod tests {
     fn a_cluster_that_is_whole_has_nothing_to_change() {
         only(&view(), Verdict::Ok, "3 group(s)");
         let none = View {
+            full: Vec::new(),
             groups: Vec::new(),
             nodes: Vec::new(),
         };
@@ -298,6 +342,9 @@ mod tests {
             view.nodes[2].probe = Some(probe);
             only(&view, Verdict::Must, words);
         }
+        let mut busy = view();
+        busy.nodes[2].probe = Some(Probe::Unreachable(probe::SILENT.to_owned()));
+        only(&busy, Verdict::Better, "it is busy, or stands still");
         // A door that has no group yet does not know its number.
         let mut view = view();
         view.nodes[2].probe = Some(Probe::Node(0));
@@ -332,6 +379,19 @@ mod tests {
             &filled,
             Verdict::Must,
             "node 2 leads kv-2-of-3 and serves nothing of it: a restore has not ended | what its words say",
+        );
+        let mut full = view();
+        full.full = vec![2];
+        only(
+            &full,
+            Verdict::Better,
+            "the disk of node(s) 2 has reached its reserve: writes go on",
+        );
+        full.full = vec![1, 2];
+        only(
+            &full,
+            Verdict::Must,
+            "the disk of node(s) 1 2 has reached its reserve: writes are refused",
         );
         let mut copied = view();
         copied.groups[2].whole = vec![1, 2];

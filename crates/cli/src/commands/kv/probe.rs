@@ -8,6 +8,8 @@ use serde::Serialize;
 
 /// A client is patient for so long here.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Why a place is not reached that takes connections.
+pub const SILENT: &str = "it says nothing within a second";
 const QUESTION: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$7\r\nCLUSTER\r\n$4\r\nMYID\r\n";
 /// `+PONG`, and the 40 digits of an id.
 const ANSWER_BYTES: usize = 7 + 5 + 40 + 2;
@@ -76,10 +78,7 @@ fn conversation(mut stream: TcpStream) -> io::Result<Vec<u8>> {
             Ok(0) => break,
             Ok(count) => answer.extend_from_slice(&buffer[..count]),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    "it says nothing within a second",
-                ));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, SILENT));
             }
             Err(error) => return Err(error),
         }

@@ -11,6 +11,8 @@ use terminal::show;
 use super::probe::{self, Probe};
 
 pub struct View {
+    /// Nodes whose disk takes nothing more of some group's log.
+    pub full: Vec<u64>,
     /// In the order of their slots.
     pub groups: Vec<Group>,
     pub nodes: Vec<Node>,
@@ -128,7 +130,17 @@ impl View {
         for node in &nodes {
             ask_leader(node, &mut groups);
         }
-        Ok(View { nodes, groups })
+        let is_full = |status: &&Status| {
+            let mut warnings = status.health.warnings.iter();
+            warnings
+                .any(|one| one.active && one.code == "disk-full" && one.node == Some(status.node))
+        };
+        let full = all.iter().filter(is_full).map(|status| status.node);
+        Ok(View {
+            full: full.collect(),
+            nodes,
+            groups,
+        })
     }
 
     pub fn nodes_table(&self) -> String {

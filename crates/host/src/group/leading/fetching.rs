@@ -180,6 +180,8 @@ impl Leading {
         waiting.asked_rows.clone_from(&missing.keys);
         round.pending.missing.keys.extend(missing.keys);
         round.pending.missing.ranges.extend(missing.ranges);
+        let rounds = &mut round.pending.missing.rounds;
+        *rounds = waiting.rounds.saturating_sub(1).max(*rounds);
         round.pending.calls.push(waiting);
     }
 

@@ -3,7 +3,7 @@
 use resp::Value;
 
 use crate::args::Args;
-use crate::commands::Done;
+use crate::commands::{Done, scan};
 use crate::fail::Fail;
 use crate::glob::fits;
 use crate::rows::{Db, Header, Meta, PAGE_ROWS, drawn_hash, keys_prefix, keys_range, name_of};
@@ -26,7 +26,7 @@ pub(in crate::commands) fn with_keys(
 }
 
 pub(crate) fn keys(db: &mut Db, args: &Args) -> Done {
-    let pattern = args.at(1);
+    let pattern = scan::pattern(args.at(1))?;
     // Such a pattern fits names of one slot only.
     let one = tagged(pattern).and_then(|slot| db.context.life_of(slot));
     let lives = match one {

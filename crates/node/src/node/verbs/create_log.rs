@@ -1,5 +1,6 @@
 //! `create-log`.
 
+use formats::slots::group_of;
 use formats::version::KINDS;
 use formats::{LogId, LogKind};
 use paxos::ChangeRefused;
@@ -110,6 +111,10 @@ impl Node {
             )),
             None if let Some(id) = self.cluster.directory.sealing_by_name(name) => {
                 Answer::Until(not_ended(name, id))
+            }
+            // Tools would take it for a group that nobody serves.
+            None if create.kind != LogKind::Kv && group_of(name).is_some() => {
+                refuse(not_a_group(name))
             }
             None if !self.cluster.directory.fits_groups(name, create.kind) => {
                 refuse(not_a_group(name))
