@@ -54,6 +54,17 @@ impl Keys {
         serde_json::from_slice(&output.stdout).expect("JSON")
     }
 
+    /// All nodes die at once, and come back.
+    pub fn begin_anew(&self) {
+        self.cluster.kill_all().expect("all die");
+        for node in 1..=NODES {
+            self.cluster.restart(node).expect("it starts");
+        }
+        self.cluster
+            .wait_ready(Duration::from_secs(30))
+            .expect("it is ready");
+    }
+
     pub fn client(&self) -> Client {
         Client {
             doors: self.doors.clone(),
@@ -250,13 +261,7 @@ fn what_clients_of_keys_were_answered_outlives_their_leaders() {
             .wait_ready(Duration::from_secs(30))
             .expect("it is ready");
     }
-    keys.cluster.kill_all().expect("all die");
-    for node in 1..=NODES {
-        keys.cluster.restart(node).expect("it starts");
-    }
-    keys.cluster
-        .wait_ready(Duration::from_secs(30))
-        .expect("it is ready");
+    keys.begin_anew();
     for (at, name) in names.iter().enumerate() {
         let Value::Bulk(count) = client.told(&["GET", name]) else {
             panic!("{name} is gone")
@@ -315,13 +320,7 @@ fn what_a_session_sends_again_is_done_once() {
             .wait_ready(Duration::from_secs(30))
             .expect("it is ready");
     }
-    keys.cluster.kill_all().expect("all die");
-    for node in 1..=NODES {
-        keys.cluster.restart(node).expect("it starts");
-    }
-    keys.cluster
-        .wait_ready(Duration::from_secs(30))
-        .expect("it is ready");
+    keys.begin_anew();
     for (at, name) in names.iter().enumerate() {
         add(&mut client, at, step);
         let late = ["ONCE", name, &sessions[at], "1", "INCR", name];
