@@ -339,6 +339,11 @@ impl Client {
     pub fn end(&mut self) {
         self.is_ending = true;
         self.input = Vec::new();
+        self.transaction = None;
+    }
+
+    pub fn is_ending(&self) -> bool {
+        self.is_ending
     }
 
     /// Whether it is to be closed: all that was asked before its end is answered. ‡ Until it has taken that, it counts as others do whose replies are not

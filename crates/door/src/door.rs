@@ -299,7 +299,7 @@ impl Door {
         }
     }
 
-    /// Counts what this client has sent and is not taken, and what it watches; the one with whom it becomes too much has to go.
+    /// Counts what this client has sent and is not taken, and what it watches. Where that is too much of all together, the one with the most has to go.
     fn count_input(&mut self, id: u64) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
@@ -308,16 +308,24 @@ impl Door {
             true => self.slots.watched.bytes_of(id),
             false => 0,
         };
-        let held = client.input_bytes() + watched;
-        self.input_bytes = self.input_bytes - client.counted + held;
-        client.counted = held;
-        if self.input_bytes > INPUT_BYTES_MAX {
+        let held = match client.is_ending() {
+            true => 0,
+            false => client.input_bytes() + watched,
+        };
+        let counted = std::mem::replace(&mut client.counted, held);
+        self.input_bytes = self.input_bytes - counted + held;
+        if self.input_bytes <= INPUT_BYTES_MAX {
+            return;
+        }
+        let most = self.clients.iter_mut();
+        if let Some((id, client)) = most.max_by_key(|(_, client)| client.counted) {
             client.answer(&error(
                 "ERR too many bytes of unfinished requests at this node",
             ));
             client.end();
             self.counts.figures.clients_closed.add(1);
             self.input_bytes -= std::mem::take(&mut client.counted);
+            self.ready.insert(*id);
         }
     }
 }
