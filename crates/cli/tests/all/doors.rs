@@ -465,34 +465,6 @@ fn reading_goes_on_where_disks_are_full() {
 }
 
 #[test]
-fn keys_expire_faster_than_they_are_set() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let keys = start(directory.path());
-    keys.logberg(&["kv", "init", "--groups", "1"]);
-    let (mut link, ()) = at_the_leader(&keys, |link, _| {
-        let keys = (0..20_000).map(|key| request(&["SET", &format!("k{key}"), "1", "PX", "1500"]));
-        let pipeline: Vec<u8> = keys.flatten().collect();
-        let mut sender = link.stream.try_clone().expect("another");
-        let sends = thread::spawn(move || sender.write_all(&pipeline));
-        for _ in 0..20_000 {
-            link.read().expect("a reply");
-        }
-        sends.join().expect("it ends").expect("it is sent");
-        Some(())
-    });
-    let begun = Instant::now();
-    wait("all are gone", || {
-        link.ask(&["DBSIZE"]).expect("a reply") == Value::Integer(0)
-    });
-    // Of one look a thousand would go in a second: twenty of them.
-    assert!(
-        begun.elapsed() < Duration::from_secs(18),
-        "{:?}",
-        begun.elapsed()
-    );
-}
-
-#[test]
 fn a_transaction_is_bounded_as_a_command_is() {
     let directory = tempfile::tempdir().expect("a directory");
     let keys = start(directory.path());

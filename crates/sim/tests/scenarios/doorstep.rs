@@ -406,6 +406,21 @@ pub fn the_rows_of_a_pipeline_are_fetched_together() {
     assert!((1..=6).contains(&fetched), "{fetched} fetches");
 }
 
+/// Many keys whose deadline has passed are taken away one look after the other, and not some of them every 100 ms.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn many_keys_expire_as_fast_as_they_are_looked_for() {
+    let mut street = Street::three(0);
+    let hand = Hand::at(&mut street, 0, "hand");
+    let lines = (0..1_000).map(|key| request(&words(&format!("SET {KEY}{key} 1 PX 3000"))));
+    let pipeline = lines.collect::<Vec<_>>().concat();
+    hand.caller.send(&mut street.stage.world, &pipeline);
+    wait(&mut street, "all replies", |_| hand.heard().len() == 1_000);
+    assert_eq!(hand.ask(&mut street, "DBSIZE"), Value::Integer(1_000));
+    street.pass(3_400 * MS);
+    // Of a hundred at each look of 100 ms six hundred would be here.
+    assert_eq!(hand.ask(&mut street, "DBSIZE"), Value::Integer(0));
+}
+
 /// What a transaction and a WATCH lack is fetched together, however many keys they have.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn the_rows_of_a_transaction_are_fetched_together() {
