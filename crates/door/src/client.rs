@@ -56,7 +56,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// False if there is no room. ‡ Of a transaction that will not be executed nothing is kept: who goes on sending would fill the memory.
+    /// False if there is no room. ‡ A transaction that will not be executed keeps nothing: a client that goes on sending would fill the memory.
     pub fn queue(&mut self, words: &[&[u8]]) -> bool {
         if self.is_too_large {
             return false;

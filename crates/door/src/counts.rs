@@ -42,7 +42,7 @@ pub struct Rates {
     pub sent_bytes: u64,
 }
 
-/// What INFO tells since CONFIG RESETSTAT. The figures themselves only grow, for /metrics is a record of counters.
+/// The totals that INFO tells since CONFIG RESETSTAT. The figures themselves only grow, for /metrics is a record of counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub connections: u64,

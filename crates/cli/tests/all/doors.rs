@@ -490,7 +490,7 @@ fn a_transaction_is_bounded_as_a_command_is() {
     assert_eq!(replies.iter().filter(is_there).count(), 2);
     assert!(replies[2..].iter().all(is_refused));
 
-    // What is too large to be queued is kept nowhere, and the connection goes on.
+    // A command that is too large to be queued is kept nowhere, and the connection goes on.
     assert_eq!(link.ask(&["MULTI"]).expect("a reply"), Value::OK);
     for at in 0..20 {
         let queued = link.ask(&["SET", "b", &large]).expect("a reply");
@@ -514,7 +514,7 @@ fn a_transaction_is_bounded_as_a_command_is() {
         Value::Integer(0)
     );
 
-    // What a RESET begins anew, answers.
+    // Replies come again behind a RESET.
     link.stream
         .write_all(&request(&["CLIENT", "REPLY", "OFF"]))
         .expect("it is sent");

@@ -74,7 +74,7 @@ fn what_is_trimmed_is_gone_on_every_node_and_what_is_left_is_read_as_before() {
     let trimmed = json(&cluster.run_well(&meant));
     assert_eq!(trimmed, planned);
     assert_eq!(number(&trimmed, "left_from"), 12 * MIB);
-    // What is forgotten already needs nobody's word.
+    // Nobody has to say yes where all is forgotten already.
     let again = json(&cluster.run_well(&plan[..5]));
     assert_eq!(
         (number(&again, "bytes"), number(&again, "left_bytes")),

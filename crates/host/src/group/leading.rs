@@ -532,7 +532,7 @@ impl Leading {
             });
             return;
         }
-        // Who only reads is answered though disks are full.
+        // Commands that only read are answered though disks are full.
         if let Some(why) = &self.full {
             return waiting.call.replier.reply(Outcome::NotNow(why.clone()));
         }

@@ -87,7 +87,7 @@ pub(crate) fn once(db: &mut Db, args: &Args) -> Done {
     let life = db.life()?;
     let row = db.view.get(&keys::session(&life, session));
     if row.is_err() {
-        // What the command reads first is fetched together with it.
+        // The rows that the command reads first are fetched together with it.
         _ = db.ask(&keys);
     }
     let Some(known) = row?.map(|row| Session::decode(&row)).transpose()? else {

@@ -188,7 +188,7 @@ proptest! {
             let spec = kv::lookup(words[0].as_bytes()).expect("a command");
             let bytes: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
             let keys = kv::keys_of(spec, &bytes).unwrap_or_default();
-            // What is drawn is not the same in both.
+            // Drawn members are not the same in both.
             let is_drawn = ["SPOP", "SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER"]
                 .iter()
                 .any(|name| words[0].eq_ignore_ascii_case(name));

@@ -57,7 +57,7 @@ fn keys_are_found_where_they_are() {
         ("object encoding a", vec!["a"]),
         ("once a 1 2 mset a 1 b 2", vec!["a", "a", "b"]),
         ("once a 1 2 ping", vec!["a"]),
-        // Who serves that key says what is wrong.
+        // The node that serves that key says what is wrong.
         ("once a 1 2 once b 1 2 get c", vec!["a"]),
         ("once a 1 2 nosuch", vec!["a"]),
     ] {

@@ -417,11 +417,11 @@ pub fn many_keys_expire_as_fast_as_they_are_looked_for() {
     wait(&mut street, "all replies", |_| hand.heard().len() == 1_000);
     assert_eq!(hand.ask(&mut street, "DBSIZE"), Value::Integer(1_000));
     street.pass(3_400 * MS);
-    // Of a hundred at each look of 100 ms six hundred would be here.
+    // Six hundred would be here if each look of 100 ms took a hundred.
     assert_eq!(hand.ask(&mut street, "DBSIZE"), Value::Integer(0));
 }
 
-/// What a transaction and a WATCH lack is fetched together, however many keys they have.
+/// Rows that a transaction and a WATCH lack are fetched together, however many keys they have.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn the_rows_of_a_transaction_are_fetched_together() {
     let mut street = Street::three(0);

@@ -40,7 +40,7 @@ pub struct Report {
     pub judged: Judged,
     /// What came of the clients' calls, the last reads included.
     pub calls: Counts,
-    /// What clients sent again and again in sessions.
+    /// The sums of clients that send again and again in sessions.
     pub sessions: Sums,
     /// The number of faults done of each kind.
     pub faults: BTreeMap<String, u64>,

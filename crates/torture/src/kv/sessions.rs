@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const READ_MAX: Duration = Duration::from_secs(30);
 const WRONG_MAX: usize = 20;
 
-/// What came of the commands of all sessions.
+/// The outcome of the commands of all sessions.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sums {
     pub sessions: u64,

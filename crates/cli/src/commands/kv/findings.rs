@@ -89,7 +89,7 @@ fn led(group: &Group, view: &View) -> Option<Finding> {
     ))
 }
 
-/// What its leader itself says: a restore that has not ended, a full disk.
+/// A leader's own words on why it serves nothing: a restore that has not ended, for example.
 fn refused(group: &Group) -> Option<Finding> {
     let (name, why) = (&group.group, group.refusal.as_ref()?);
     let leader = group.leader?;

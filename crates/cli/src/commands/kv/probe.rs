@@ -11,6 +11,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Why a place is not reached that takes connections.
 pub const SILENT: &str = "it says nothing within a second";
 const QUESTION: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$7\r\nCLUSTER\r\n$4\r\nMYID\r\n";
+/// An answer about a slot.
+const ANSWER_LINE_BYTES_MAX: u64 = 4 << 10;
 /// `+PONG`, and the 40 digits of an id.
 const ANSWER_BYTES: usize = 7 + 5 + 40 + 2;
 
@@ -45,7 +47,9 @@ pub fn refusals(place: &str, slots: &[u16]) -> io::Result<Vec<Option<String>>> {
     let questions: String = slots.iter().map(question).collect();
     let mut stream = dial(place)?;
     stream.write_all(questions.as_bytes())?;
-    let answers = BufReader::new(stream).lines().take(slots.len());
+    // A stranger's line need not end.
+    let bounded = stream.take(ANSWER_LINE_BYTES_MAX * slots.len() as u64);
+    let answers = BufReader::new(bounded).lines().take(slots.len());
     let refusal = |answer: String| answer.strip_prefix("-CLUSTERDOWN ").map(str::to_owned);
     answers.map(|answer| answer.map(refusal)).collect()
 }
