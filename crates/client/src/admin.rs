@@ -15,10 +15,11 @@ mod scrub;
 
 pub use crate::asked::AdminError;
 pub use logs::NewLog;
+pub use wire::change_slots::{ChangeSlots, SlotsVerb};
 pub use wire::told::{
     Continues, DeletedLog, Health, LogDetails, LogInfo, LogStatus, NodeStatus, PeerStatus,
-    Retained, ScrubDifference, ScrubReport, ScrubView, State, Status, StreamEnd, StreamInfo,
-    Trimmed, Warning, Weight,
+    Retained, ScrubDifference, ScrubReport, ScrubView, SlotsChanged, SlotsGroup, SlotsMove,
+    SlotsPart, SlotsTold, State, Status, StreamEnd, StreamInfo, Trimmed, Warning, Weight,
 };
 
 /// The part of a list that is wanted; the default is all of it.
@@ -159,6 +160,22 @@ impl Client {
             Err(refusal) if refusal.code == Code::UnknownLog => Err(AdminError::UnknownLog { log }),
             _ => asked.json(),
         }
+    }
+
+    /// Which group of keys is to serve which slots, and which one does; or what an earlier version of the map wanted.
+    ///
+    /// Errors: [`AdminError::Refused`] if that version is not known any more.
+    pub fn slots(&self, version: Option<u32>) -> Result<SlotsTold, AdminError> {
+        let request = Request::Slots { version };
+        self.cluster.ask(&request, self.deadline())?.json()
+    }
+
+    /// Changes which group of keys is to serve which slots. Returns once that is chosen; the groups then hand slots over by themselves.
+    ///
+    /// Errors: [`AdminError::Refused`] if there is no such group, or the map has another version.
+    pub fn change_slots(&self, change: &ChangeSlots) -> Result<SlotsChanged, AdminError> {
+        let request = Request::ChangeSlots(change.clone());
+        self.cluster.ask(&request, self.deadline())?.json()
     }
 
     /// Forgets everything before a place, on every node. Returns once that is chosen; each node then frees

@@ -2,6 +2,7 @@
 
 mod asking;
 mod counting;
+mod migrating;
 mod taking;
 mod transactions;
 
@@ -19,6 +20,7 @@ use crate::answers::server::Settings;
 use crate::client::Client;
 use crate::counts::Counts;
 use crate::groups::Groups;
+use crate::moving::Moving;
 use crate::slots::Slots;
 use crate::slow::SlowLog;
 use crate::spread::Spread;
@@ -37,6 +39,8 @@ pub struct DoorConfig {
     pub advertise: String,
     pub version: &'static str,
     pub process: u32,
+    /// 8 bytes that nobody can predict, or a simulation's.
+    pub seed: u64,
     /// The machine that the host has, whose WATCH table is shared.
     pub slots: Slots,
     pub host: Host,
@@ -92,6 +96,11 @@ pub struct Door {
     host: Host,
     slots: Slots,
     groups: Groups,
+    moving: Moving,
+    /// Clients that wait for the map of slots to be as they want it.
+    wanted: Vec<migrating::Wanted>,
+    /// Commands were taken since slots on their way were looked at last.
+    is_loaded: bool,
     clients: BTreeMap<u64, Client>,
     /// Clients of which something may be taken, or sent.
     ready: BTreeSet<u64>,
@@ -140,6 +149,9 @@ impl Door {
             host: config.host,
             slots: config.slots,
             groups: Groups::new(config.advertise),
+            moving: Moving::new(config.seed),
+            wanted: Vec::new(),
+            is_loaded: false,
             clients: BTreeMap::new(),
             ready: BTreeSet::new(),
             ops: VecDeque::from([Op::Listen { address }]),
@@ -190,6 +202,7 @@ impl Door {
             }
         }
         self.ready.remove(&id);
+        self.wanted.retain(|wanted| !wanted.is_of(id));
         // Some of the groups that it asked together may never answer now.
         self.spreads.retain(|(client, _), _| *client != id);
         self.host.forget_order(id);
@@ -406,6 +419,11 @@ impl Machine for Door {
             self.host.on_time(now);
             self.take_outcomes(now);
         }
+        let is_loaded = std::mem::take(&mut self.is_loaded);
+        self.settle_wanted(now);
+        if self.moving.settle(now, &mut self.host, is_loaded) {
+            self.host.on_time(now);
+        }
         for id in self.ready.clone() {
             self.settle_client(id);
         }
@@ -419,7 +437,10 @@ impl Machine for Door {
     fn deadline(&self) -> Option<Time> {
         let soon = (!self.ready.is_empty()).then_some(Time::ZERO);
         let own = [Some(self.expire_at), soon];
-        own.into_iter().flatten().chain(self.host.deadline()).min()
+        let own = own.into_iter().flatten();
+        let moving = self.moving.deadline();
+        let own = own.chain(self.host.deadline()).chain(moving);
+        own.chain(self.wanted_deadline()).min()
     }
 
     fn is_finished(&self) -> bool {

@@ -1,20 +1,15 @@
 //! The groups that this node has replicas of: which slots each serves, and who leads it.
 //!
-//! Slots stay where they are. The name of a group's log says which ones it serves: `kv-2-of-3` is the second of three equal parts.
+//! The map in log 0 says who serves which slots. It may be a moment behind: a group that is to have a slot, and is led here, is asked while the one that
+//! the map names is led elsewhere, and each group says by what stands in its own log where a slot is that it does not have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use formats::slots::group_of;
+use ::slots::{Map, Part};
 use host::{Group, Host};
 use kv::SLOTS;
 use paxos::mutation::{self, Mutation};
-
-/// The first and the last slot of the group that has this log. `None`: it is no group's.
-pub fn range_of(name: &str) -> Option<(u16, u16)> {
-    let (group, groups) = group_of(name)?;
-    let begin = |group: u16| (u32::from(group) * u32::from(SLOTS) / u32::from(groups)) as u16;
-    Some((begin(group - 1), begin(group) - 1))
-}
 
 /// A node that answers clients.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,11 +30,10 @@ pub enum Leads {
 
 struct Known {
     name: String,
-    range: (u16, u16),
     last: Option<Place>,
 }
 
-/// One group, for clients.
+/// Slots beside each other that one group serves, for clients.
 pub struct Served<'a> {
     pub name: &'a str,
     pub range: (u16, u16),
@@ -49,8 +43,13 @@ pub struct Served<'a> {
 pub struct Groups {
     own: Place,
     cluster: [u8; 16],
-    /// In the order of their slots.
-    known: Vec<Known>,
+    /// By the numbers of their logs.
+    known: BTreeMap<u32, Known>,
+    /// Those that are led here.
+    here: BTreeSet<u32>,
+    map: Arc<Map>,
+    /// Where groups that are led here said that slots are, since the map changed.
+    hints: BTreeMap<u16, u32>,
     /// The host's changes that are taken note of.
     seen: Option<u64>,
 }
@@ -61,7 +60,10 @@ impl Groups {
             // A node learns its number when it joins, and no group is here before.
             own: Place { node: 0, address },
             cluster: [0; 16],
-            known: Vec::new(),
+            known: BTreeMap::new(),
+            here: BTreeSet::new(),
+            map: Arc::default(),
+            hints: BTreeMap::new(),
             seen: None,
         }
     }
@@ -79,37 +81,75 @@ impl Groups {
         if mutation::is(Mutation::SlotOfAnotherGroup) {
             return self.names().next();
         }
-        let behind = self.known.partition_point(|known| known.range.0 <= slot);
-        let known = self.known.get(behind.checked_sub(1)?)?;
-        (slot <= known.range.1).then_some(&*known.name)
+        let group = self.group_of(slot)?;
+        self.name_of(group)
+    }
+
+    fn group_of(&self, slot: u16) -> Option<u32> {
+        if let Some(hint) = self.hints.get(&slot)
+            && self.here.contains(hint)
+        {
+            return Some(*hint);
+        }
+        let wanted = self.map.wanted_at(slot).map(|part| part.group);
+        let Some(served) = self.map.served_at(slot).map(|part| part.group) else {
+            return wanted;
+        };
+        // It may have the slot already: it says so, or where that is.
+        let comes = wanted.filter(|group| self.here.contains(group));
+        match self.here.contains(&served) {
+            true => Some(served),
+            false => comes.or(Some(served)),
+        }
+    }
+
+    /// Whether this group began with the slot.
+    pub fn founds(&self, slot: u16, name: &str) -> bool {
+        let founder = self
+            .map
+            .founder_of(slot)
+            .and_then(|group| self.name_of(group));
+        founder == Some(name)
+    }
+
+    pub fn name_of(&self, group: u32) -> Option<&str> {
+        self.known.get(&group).map(|known| &*known.name)
+    }
+
+    /// A group that is led here says that another has the slot.
+    pub fn hint(&mut self, slot: u16, group: u32) {
+        self.hints.insert(slot, group);
     }
 
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.known.iter().map(|known| &*known.name)
+        self.known.values().map(|known| &*known.name)
     }
 
     /// Takes note of the host's groups, if something has changed.
     pub fn look(&mut self, host: &Host) {
+        let led = host.groups().filter(|group| group.is_leading());
+        let led: BTreeSet<u32> = led.map(|group| group.log().0).collect();
+        if led != self.here {
+            self.here = led;
+            self.hints.clear();
+        }
         if self.seen.replace(host.changes()) == Some(host.changes()) {
             return;
         }
-        let before = std::mem::take(&mut self.known);
-        let mut before: BTreeMap<String, Known> = before
-            .into_iter()
-            .map(|known| (known.name.clone(), known))
-            .collect();
+        if !Arc::ptr_eq(&self.map, host.map()) {
+            self.map = host.map().clone();
+            self.hints.clear();
+        }
+        let mut before = std::mem::take(&mut self.known);
         for group in host.groups() {
             self.own.node = group.own().0;
             self.cluster = group.cluster();
+            let log = group.log().0;
             let name = group.name().to_owned();
-            let Some(range) = range_of(&name) else {
-                continue;
-            };
-            let last = before.remove(&name).and_then(|known| known.last);
+            let last = before.remove(&log).and_then(|known| known.last);
             let last = place_of(group).or(last);
-            self.known.push(Known { name, range, last });
+            self.known.insert(log, Known { name, last });
         }
-        self.known.sort_by_key(|known| known.range);
     }
 
     /// Its leader now, as far as this node knows.
@@ -132,24 +172,56 @@ impl Groups {
         }
     }
 
+    /// Slots, and the group that serves them: or is to, if nobody does yet.
+    fn parts(&self) -> impl Iterator<Item = (u16, u16, u32)> {
+        let parts = match self.map.served().is_empty() {
+            true => self.map.wanted(),
+            false => self.map.served(),
+        };
+        let part = |part: &Part| (part.span.first(), part.span.last(), part.group);
+        parts.iter().map(part)
+    }
+
+    pub fn map(&self) -> &Map {
+        &self.map
+    }
+
+    /// All groups, and who leads them.
+    pub fn all(&self, host: &Host) -> Vec<(u32, Leads)> {
+        let known = self.known.iter();
+        known
+            .map(|(group, known)| (*group, self.leads(host, known)))
+            .collect()
+    }
+
     /// The groups that serve slots, in the order of these.
     pub fn served<'a>(&'a self, host: &Host) -> Vec<Served<'a>> {
-        let known = self.known.iter();
-        let served = known.map(|known| Served {
-            name: &known.name,
-            range: known.range,
-            leads: self.leads(host, known),
-        });
-        served.collect()
+        let mut all: Vec<Served<'a>> = Vec::new();
+        for (first, last, group) in self.parts() {
+            let Some(known) = self.known.get(&group) else {
+                continue;
+            };
+            match all.last_mut() {
+                // Of one group, by different wishes.
+                Some(before) if before.name == known.name && before.range.1 + 1 == first => {
+                    before.range.1 = last;
+                }
+                _ => all.push(Served {
+                    name: &known.name,
+                    range: (first, last),
+                    leads: self.leads(host, known),
+                }),
+            }
+        }
+        all
     }
 
     /// Whether each slot is served by some group.
     pub fn is_complete(&self) -> bool {
-        let ranges = self.known.iter().map(|known| known.range);
-        let slots: u32 = ranges
-            .map(|(first, last)| u32::from(last - first) + 1)
-            .sum();
-        slots == u32::from(SLOTS)
+        let slots = self
+            .parts()
+            .map(|(first, last, _)| u32::from(last - first) + 1);
+        slots.sum::<u32>() == u32::from(SLOTS)
     }
 }
 
@@ -159,28 +231,4 @@ fn place_of(group: &Group) -> Option<Place> {
         node: leader.node.0,
         address: leader.door.clone()?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use formats::slots::name_of;
-
-    use super::*;
-
-    #[test]
-    fn groups_share_all_slots_evenly() {
-        for groups in [1, 2, 3, 5, 7, 1_024] {
-            let ranges = (1..=groups).map(|group| range_of(&name_of(group, groups)));
-            let ranges: Vec<(u16, u16)> = ranges.collect::<Option<_>>().expect("they are groups");
-            let mut next = 0;
-            for (first, last) in ranges {
-                assert_eq!(first, next);
-                let slots = u32::from(last - first) + 1;
-                assert!(slots.abs_diff(u32::from(SLOTS) / u32::from(groups)) <= 1);
-                next = last + 1;
-            }
-            assert_eq!(next, SLOTS);
-        }
-        assert_eq!(range_of("kv-0-of-3"), None);
-    }
 }

@@ -19,7 +19,8 @@
 //! | `answers` | what the door says itself: CLUSTER, HELLO, INFO, COMMAND |
 //! | `groups` | which slots each group serves, and who leads it |
 //! | `spread` | commands without a key, on all groups that are led here |
-//! | `slots` | the groups' machine: commands on the rows of slots |
+//! | `slots` | the groups' machine: commands on the rows of slots, and how these are handed over |
+//! | `moving` | slots on their way: which group copies what from which, and the words between them |
 //! | `order` | what a door asks of that machine, as bytes |
 //! | `counts`, `unanswered`, `slow` | figures for /metrics and INFO; how long requests take; the slow log |
 //! | `watched`, `rows` | WATCH; a machine's rows as `kv` sees them |
@@ -31,6 +32,7 @@ mod client;
 mod counts;
 mod door;
 mod groups;
+mod moving;
 mod order;
 mod rows;
 mod slots;
@@ -41,5 +43,4 @@ mod watched;
 
 pub use client::BULK_BYTES_MAX;
 pub use door::{Door, DoorConfig, System};
-pub use groups::range_of;
 pub use slots::Slots;

@@ -3,11 +3,12 @@
 //! ```text
 //! order = kind u8 │ …                                 numbers are little-endian
 //!
-//! run    1 │ protocol u8 │ words
-//! exec   2 │ protocol u8 │ client u64 │ count u32 │ step …       all or, where a watched key changed, none
+//! run    1 │ protocol u8 │ founds u8 │ words         founds: the group began with the slot, by the map
+//! exec   2 │ protocol u8 │ founds u8 │ client u64 │ count u32 │ step …       all or, where a watched key changed, none
 //! expire 3 │ slot u16                                  takes keys away whose deadline has passed
-//! keys   4 │ slot u16 │ count u32                      so many keys of the slot; all ones: how many there are
-//! watch  5 │ protocol u8 │ client u64 │ words        from now on the client hears of changes of these keys
+//! keys   4 │ slot u16 │ founds u8 │ count u32                      so many keys of the slot; all ones: how many there are
+//! watch  5 │ protocol u8 │ founds u8 │ client u64 │ words        from now on the client hears of changes of these keys
+//! move   6 │ word                                       a step of handing slots over (crate::moving::words); its answer is a word, too
 //! step   = 0 │ words                                   a command
 //!        = 1 │ length u32 │ bytes                      the reply of what the door answers itself, in RESP 3
 //! words  = count u32 │ (length u32 │ bytes) …
@@ -18,6 +19,7 @@
 use resp::{Decoder, Protocol, Value, encode};
 
 use crate::client::BULK_BYTES_MAX;
+use crate::moving::words;
 
 /// One command: its name and what follows it.
 pub type Words<'a> = Vec<&'a [u8]>;
@@ -33,15 +35,18 @@ pub enum Step<'a> {
 pub enum Order<'a> {
     Run {
         protocol: Protocol,
+        founds: bool,
         words: Words<'a>,
     },
     Exec {
         protocol: Protocol,
+        founds: bool,
         client: u64,
         commands: Vec<Step<'a>>,
     },
     Watch {
         protocol: Protocol,
+        founds: bool,
         client: u64,
         keys: Words<'a>,
     },
@@ -50,8 +55,29 @@ pub enum Order<'a> {
     },
     Keys {
         slot: u16,
+        founds: bool,
         count: Option<u32>,
     },
+    Move(Box<words::Step>),
+}
+
+/// A step of handing slots over.
+pub fn moves(step: &words::Step) -> Vec<u8> {
+    [&[6][..], &words::encode(step)].concat()
+}
+
+/// The beginning of the answer to a command on a slot that another group has: no reply of RESP begins so.
+const ELSEWHERE: u8 = b'@';
+
+/// The answer to a command on a slot that this group has.
+pub fn elsewhere(group: u32) -> Vec<u8> {
+    [&[ELSEWHERE][..], &group.to_le_bytes()].concat()
+}
+
+/// The group in such an answer.
+pub fn elsewhere_in(bytes: &[u8]) -> Option<u32> {
+    let group = bytes.strip_prefix(&[ELSEWHERE])?;
+    group.try_into().ok().map(u32::from_le_bytes)
 }
 
 fn put_words<'a>(out: &mut Vec<u8>, words: impl ExactSizeIterator<Item = &'a [u8]>) {
@@ -73,9 +99,9 @@ pub fn expire(slot: u16) -> Vec<u8> {
     [&[3][..], &slot.to_le_bytes()].concat()
 }
 
-pub fn keys(slot: u16, count: Option<u32>) -> Vec<u8> {
+pub fn keys(slot: u16, founds: bool, count: Option<u32>) -> Vec<u8> {
     let count = count.unwrap_or(u32::MAX).to_le_bytes();
-    [&[4][..], &slot.to_le_bytes(), &count].concat()
+    [&[4][..], &slot.to_le_bytes(), &[u8::from(founds)], &count].concat()
 }
 
 /// The slot in the answer to [`expire`].
@@ -90,18 +116,23 @@ pub fn expired(next: u16, keys: usize) -> Value {
     Value::count(usize::from(next) | keys << 16)
 }
 
-pub fn run<'a>(protocol: Protocol, words: impl ExactSizeIterator<Item = &'a [u8]>) -> Vec<u8> {
-    let mut out = vec![1, number_of(protocol)];
+pub fn run<'a>(
+    protocol: Protocol,
+    founds: bool,
+    words: impl ExactSizeIterator<Item = &'a [u8]>,
+) -> Vec<u8> {
+    let mut out = vec![1, number_of(protocol), u8::from(founds)];
     put_words(&mut out, words);
     out
 }
 
 pub fn watch<'a>(
     protocol: Protocol,
+    founds: bool,
     client: u64,
     keys: impl ExactSizeIterator<Item = &'a [u8]>,
 ) -> Vec<u8> {
-    let mut out = vec![5, number_of(protocol)];
+    let mut out = vec![5, number_of(protocol), u8::from(founds)];
     out.extend_from_slice(&client.to_le_bytes());
     put_words(&mut out, keys);
     out
@@ -113,8 +144,8 @@ pub enum Queued {
     Answered(Vec<u8>),
 }
 
-pub fn exec(protocol: Protocol, client: u64, steps: &[Queued]) -> Vec<u8> {
-    let mut out = vec![2, number_of(protocol)];
+pub fn exec(protocol: Protocol, founds: bool, client: u64, steps: &[Queued]) -> Vec<u8> {
+    let mut out = vec![2, number_of(protocol), u8::from(founds)];
     out.extend_from_slice(&client.to_le_bytes());
     out.extend_from_slice(&(steps.len() as u32).to_le_bytes());
     for step in steps {
@@ -163,6 +194,14 @@ impl<'a> Rest<'a> {
         self.take().map(u16::from_le_bytes)
     }
 
+    fn flag(&mut self) -> Option<bool> {
+        match self.take()? {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
+        }
+    }
+
     fn protocol(&mut self) -> Option<Protocol> {
         match self.take()? {
             [2] => Some(Protocol::Resp2),
@@ -198,10 +237,12 @@ impl<'a> Order<'a> {
         let order = match rest.take()? {
             [1] => Order::Run {
                 protocol: rest.protocol()?,
+                founds: rest.flag()?,
                 words: rest.words()?,
             },
             [2] => Order::Exec {
                 protocol: rest.protocol()?,
+                founds: rest.flag()?,
                 client: rest.take().map(u64::from_le_bytes)?,
                 commands: (0..rest.count()?)
                     .map(|_| rest.step())
@@ -210,6 +251,7 @@ impl<'a> Order<'a> {
             [3] => Order::Expire { slot: rest.slot()? },
             [4] => Order::Keys {
                 slot: rest.slot()?,
+                founds: rest.flag()?,
                 count: rest
                     .take()
                     .map(u32::from_le_bytes)
@@ -217,9 +259,11 @@ impl<'a> Order<'a> {
             },
             [5] => Order::Watch {
                 protocol: rest.protocol()?,
+                founds: rest.flag()?,
                 client: rest.take().map(u64::from_le_bytes)?,
                 keys: rest.words()?,
             },
+            [6] => Order::Move(Box::new(words::decode(std::mem::take(&mut rest.0))?)),
             _ => return None,
         };
         rest.0.is_empty().then_some(order)
@@ -233,10 +277,12 @@ mod tests {
     #[test]
     fn an_order_is_read_as_it_was_written() {
         let words: Words<'_> = vec![b"SET", b"", b"\x00\r\n"];
-        let bytes = run(Protocol::Resp3, words.iter().copied());
+        let bytes = run(Protocol::Resp3, true, words.iter().copied());
         let protocol = Protocol::Resp3;
+        let founds = true;
         let expected = Order::Run {
             protocol,
+            founds,
             words: words.clone(),
         };
         assert_eq!(Order::decode(&bytes), Some(expected));
@@ -244,27 +290,40 @@ mod tests {
         let pong = Value::Map(vec![(Value::bulk("a"), Value::Null)]);
         let reply = answered(&pong);
         let steps = [Queued::Command(owned), Queued::Answered(reply.clone())];
-        let bytes = exec(Protocol::Resp2, 7, &steps);
+        let bytes = exec(Protocol::Resp2, false, 7, &steps);
         assert_eq!(value_of(&reply), pong);
         let expected = Order::Exec {
             protocol: Protocol::Resp2,
+            founds: false,
             client: 7,
             commands: vec![Step::Command(words), Step::Answered(&reply)],
         };
         assert_eq!(Order::decode(&bytes), Some(expected));
         let keys_of_it: Words<'_> = vec![b"a", b"b"];
-        let watched = watch(Protocol::Resp3, 7, keys_of_it.iter().copied());
+        let watched = watch(Protocol::Resp3, true, 7, keys_of_it.iter().copied());
         let expected_watch = Order::Watch {
             protocol: Protocol::Resp3,
+            founds,
             client: 7,
             keys: keys_of_it,
         };
         assert_eq!(Order::decode(&watched), Some(expected_watch));
         assert_eq!(Order::decode(&expire(5)), Some(Order::Expire { slot: 5 }));
         for count in [None, Some(3)] {
-            let order = Order::Keys { slot: 5, count };
-            assert_eq!(Order::decode(&keys(5, count)), Some(order));
+            let slot = 5;
+            let order = Order::Keys {
+                slot,
+                founds,
+                count,
+            };
+            assert_eq!(Order::decode(&keys(5, true, count)), Some(order));
         }
+        let span = words::Span::ALL;
+        let step = words::Step::Stand { span };
+        let moved = moves(&step);
+        assert_eq!(Order::decode(&moved), Some(Order::Move(Box::new(step))));
+        assert_eq!(elsewhere_in(&elsewhere(7)), Some(7));
+        assert_eq!(elsewhere_in(b"+OK\r\n"), None);
         let mut answer = Vec::new();
         encode(&expired(16_383, 200), Protocol::Resp2, &mut answer);
         assert_eq!(expiry_answered(&answer), Some((16_383, 200)));

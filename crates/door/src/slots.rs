@@ -1,11 +1,16 @@
-//! A group's machine: it executes commands on the rows of slots. Which slots are its group's its door knows.
+//! A group's machine: it executes commands on the rows of slots that the group has, and hands slots over.
 //!
 //! ```text
-//!  'u' slot    → round u64, has had keys u8            slot u16 big-endian; others little-endian
-//!  'k' slot    → round u64                             of slots that have had keys in this round
+//!  'o' 'u' 'k' → `used`                                whether the group has a slot, and in which life
 //!  't'         → time u64                              the last time at which a reader took a key for expired
 //!  's' life …  → kv's rows
+//!  'D' 'd' 'i' → `changes`                             of slots that another group copies
+//!  'p' slot    → how far the copy of a piece has come  of slots that come here: `handover`
 //! ```
+
+pub mod changes;
+pub mod handover;
+pub mod used;
 
 use std::sync::Arc;
 
@@ -17,70 +22,17 @@ use kv::{
 use paxos::mutation::{self, Mutation};
 use resp::{Protocol, Value, encode};
 
+use crate::moving::words::{self, Step as MoveStep, Told};
 use crate::order::{self, Order, Step};
-use crate::rows::OfSlots;
+use crate::rows::{OfGroup, OfSlots};
 use crate::watched::{Changed, Watched};
+use used::{Token, Used, served_from, used};
 
-const USED: u8 = b'u';
-const WITH_KEYS: u8 = b'k';
 const TIME: &[u8] = b"t";
 
-/// Slots stay where they were given.
-const EPOCH: u32 = 1;
 /// The keys whose deadline has passed that are taken away at a time, and the slots where they are looked for.
 pub const EXPIRED_MAX: usize = 100;
 const EXPIRED_SLOTS: usize = 64;
-
-/// The things that a group keeps of one of its slots.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Used {
-    round: u64,
-    /// A key was put there in this round.
-    has_keys: bool,
-}
-
-impl Used {
-    fn key(slot: u16) -> [u8; 3] {
-        let [high, low] = slot.to_be_bytes();
-        [USED, high, low]
-    }
-
-    fn decode(row: &[u8]) -> Used {
-        let round = row
-            .first_chunk()
-            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        let has_keys = row.get(8) == Some(&1);
-        Used { round, has_keys }
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let mut row = self.round.to_le_bytes().to_vec();
-        row.push(u8::from(self.has_keys));
-        row
-    }
-
-    /// ‡ The slots with keys stand in rows of their own: who looks for them does not go through all those that were emptied.
-    fn save(&self, state: &mut State<'_>, slot: u16) -> Result<(), Stop> {
-        state.put(&Used::key(slot), &self.encode())?;
-        match self.has_keys {
-            true => state.put(&with_keys(slot), &self.round.to_le_bytes()),
-            false => state.delete(&with_keys(slot)),
-        }
-    }
-
-    fn life(&self, slot: u16) -> Life {
-        Life {
-            slot,
-            epoch: EPOCH,
-            round: self.round,
-        }
-    }
-}
-
-fn with_keys(slot: u16) -> [u8; 3] {
-    let [high, low] = slot.to_be_bytes();
-    [WITH_KEYS, high, low]
-}
 
 /// The machine of all groups of this node.
 #[derive(Clone, Default)]
@@ -94,10 +46,14 @@ impl Machine for Slots {
             return Err(Stop::refused("this is no order of a door"));
         };
         let (protocol, reply) = match order {
-            Order::Run { protocol, words } => {
+            Order::Run {
+                protocol,
+                founds,
+                words,
+            } => {
                 let mut changed = Changed::default();
                 let mut left = Bounds::default().reply_bytes_max;
-                let reply = run(state, protocol, &words, &mut changed, &mut left)?;
+                let reply = run(state, (protocol, founds), &words, &mut changed, &mut left)?;
                 if !mutation::is(Mutation::WatchedChangesUnseen) {
                     self.watched.on_changed(&changed);
                 }
@@ -105,16 +61,26 @@ impl Machine for Slots {
             }
             Order::Watch {
                 protocol,
+                founds,
                 client,
                 keys,
-            } => (protocol, self.watch(state, client, &keys)?),
+            } => (protocol, self.watch(state, founds, client, &keys)?),
             Order::Exec {
                 protocol,
+                founds,
                 client,
                 commands,
-            } => (protocol, self.exec(state, protocol, client, &commands)?),
-            Order::Keys { slot, count } => (Protocol::Resp2, keys(state, slot, count)?),
+            } => {
+                let reply = self.exec(state, (protocol, founds), client, &commands)?;
+                (protocol, reply)
+            }
+            Order::Keys {
+                slot,
+                founds,
+                count,
+            } => (Protocol::Resp2, keys(state, slot, founds, count)?),
             Order::Expire { slot } => (Protocol::Resp2, self.expire(state, slot)?),
+            Order::Move(step) => return self.step(state, *step),
         };
         let mut out = Vec::new();
         encode(&reply, protocol, &mut out);
@@ -158,9 +124,10 @@ fn foresee(state: &mut State<'_>, words: &[&[u8]]) {
     for key in keys {
         let slot = slot_of(key);
         // Few slots are in another life than their first.
-        let life = used(state, slot).unwrap_or_default().life(slot);
+        let rows = &mut OfGroup(state);
+        let life = used(rows, slot).unwrap_or_default().life(slot);
         for row in kv::first_rows(life, key, spec.writes()) {
-            _ = OfSlots(state).get(&row);
+            _ = OfSlots::new(rows, &[]).get(&row);
         }
     }
 }
@@ -181,42 +148,44 @@ fn all_of<T>(tried: impl Iterator<Item = Result<T, Stop>>) -> Result<Vec<T>, Sto
     }
 }
 
-fn used(state: &mut State<'_>, slot: u16) -> Result<Used, Stop> {
-    let row = state.get(&Used::key(slot))?;
-    Ok(row.as_deref().map_or(Used::default(), Used::decode))
+/// The row of a slot that is served here. ‡ On another one nothing is executed: whoever asks waits, or goes where it is.
+///
+/// ‡ A group has a slot of which its log says nothing only if it is the founder by the map (`founds`): whoever lets a slot go writes that down first.
+fn serving(state: &mut State<'_>, slot: u16, founds: bool) -> Result<Used, Stop> {
+    let used = used(&mut OfGroup(state), slot)?;
+    match used.holding.token {
+        Token::Owned | Token::Leaving { .. } => Ok(used),
+        Token::None if founds && used.holding.noted == 0 => Ok(used),
+        _ if mutation::is(Mutation::ServedWithoutToken) => Ok(used),
+        Token::None | Token::Frozen { .. } => Err(Stop::later()),
+        Token::Gone { to: group, .. } | Token::Coming { from: group, .. } => {
+            Err(Stop::answered(order::elsewhere(group)))
+        }
+    }
 }
 
-/// The first slots from this one on that have had keys, so many at most.
-fn used_from(state: &mut State<'_>, slot: u16, slots_max: usize) -> Result<Vec<Life>, Stop> {
-    let (mut from, mut lives) = (with_keys(slot).to_vec(), Vec::new());
-    loop {
-        let page = state.range(&from, &[WITH_KEYS + 1], slots_max)?;
-        for (key, row) in &page.rows {
-            if let Some(slot) = key.last_chunk() {
-                lives.push(Used::decode(row).life(u16::from_be_bytes(*slot)));
-            }
-            from = [key, &[0][..]].concat();
-        }
-        if page.is_last || lives.len() >= slots_max {
-            lives.truncate(slots_max);
-            return Ok(lives);
-        }
+/// The number under which changes of the slot are noted, if they are.
+fn noted_under(used: &Used) -> Option<u64> {
+    match used.holding.token {
+        Token::Leaving { changes, .. } if !mutation::is(Mutation::ChangesNotNoted) => Some(changes),
+        _ => None,
     }
 }
 
 /// The slots that a command without a key looks at. ‡ Each step of a scan looks at some only: else a scan of many slots would go through all of
 /// them at each step.
-fn lives_of(state: &mut State<'_>, words: &[&[u8]]) -> Result<Vec<Life>, Stop> {
+fn slots_of(state: &mut State<'_>, words: &[&[u8]]) -> Result<Vec<(u16, Used)>, Stop> {
     match kv::scans_from(words) {
-        Some(slot) => used_from(state, slot, kv::SCANNED_SLOTS_MAX + 1),
-        None => used_from(state, 0, usize::from(SLOTS)),
+        Some(slot) => served_from(&mut OfGroup(state), slot, kv::SCANNED_SLOTS_MAX + 1),
+        None => served_from(&mut OfGroup(state), 0, usize::from(SLOTS)),
     }
 }
 
 /// Some keys of a slot, or how many there are.
-fn keys(state: &mut State<'_>, slot: u16, count: Option<u32>) -> Result<Value, Stop> {
-    let life = used(state, slot)?.life(slot);
-    let rows = &mut OfSlots(state);
+fn keys(state: &mut State<'_>, slot: u16, founds: bool, count: Option<u32>) -> Result<Value, Stop> {
+    let life = serving(state, slot, founds)?.life(slot);
+    let rows = &mut OfGroup(state);
+    let rows = &mut OfSlots::new(rows, &[]);
     let value = match count {
         None => count_keys(rows, life).map(|count| Value::Integer(count as i64)),
         Some(count) => some_keys(rows, life, count as usize).map(Value::bulks),
@@ -241,7 +210,7 @@ fn slot_of_words(words: &[&[u8]]) -> Option<u16> {
 /// Executes a command, and adds what it changed. `left`: the bytes that may be read into replies still.
 fn run(
     state: &mut State<'_>,
-    protocol: Protocol,
+    (protocol, founds): (Protocol, bool),
     words: &[&[u8]],
     changed: &mut Changed,
     left: &mut usize,
@@ -256,11 +225,20 @@ fn run(
     };
     let slot = slot_of_words(words);
     // A row that is away does not end the command here: what it needs besides is fetched together with it.
-    let of_slot = slot.map(|slot| (slot, used(state, slot)));
-    let lives = match &of_slot {
-        Some((slot, used)) => vec![used.as_ref().copied().unwrap_or_default().life(*slot)],
-        None => lives_of(state, words)?,
+    let is_here = slot.map(|slot| used(&mut OfGroup(state), slot).is_ok());
+    let of_slot = match slot {
+        None => None,
+        Some(slot) if is_here == Some(true) => Some((slot, Ok(serving(state, slot, founds)?))),
+        Some(slot) => Some((slot, used(&mut OfGroup(state), slot))),
     };
+    let slots = match &of_slot {
+        Some((slot, used)) => vec![(*slot, used.as_ref().copied().unwrap_or_default())],
+        None => slots_of(state, words)?,
+    };
+    let lives: Vec<Life> = slots.iter().map(|(slot, used)| used.life(*slot)).collect();
+    let leaving = slots.iter();
+    let leaving = leaving.filter_map(|(slot, used)| Some((*slot, noted_under(used)?)));
+    let leaving: Vec<(u16, u64)> = leaving.collect();
     let mut context = Context::new(protocol, &lives);
     context.bounds.reply_bytes_max = *left;
     let Executed {
@@ -270,16 +248,22 @@ fn run(
         saw_expired,
         flushed,
         read_bytes,
-    } = kv::execute(&mut OfSlots(state), &context, words)?;
+    } = kv::execute(
+        &mut OfSlots::new(&mut OfGroup(state), &leaving),
+        &context,
+        words,
+    )?;
     *left = left.saturating_sub(read_bytes);
     let of_slot = of_slot.map(|(slot, used)| used.map(|used| (slot, used)));
     let of_slot = of_slot.transpose()?;
     for life in &flushed {
+        let before = slots.iter().find(|(slot, _)| *slot == life.slot);
         let used = Used {
             round: life.round,
             has_keys: false,
+            ..before.map(|(_, used)| *used).unwrap_or_default()
         };
-        used.save(state, life.slot)?;
+        used.save(&mut OfGroup(state), life.slot)?;
         changed.slots.insert(life.slot);
     }
     if let Some((slot, used)) = of_slot
@@ -288,7 +272,7 @@ fn run(
         && !used.has_keys
     {
         let has_keys = true;
-        Used { has_keys, ..used }.save(state, slot)?;
+        Used { has_keys, ..used }.save(&mut OfGroup(state), slot)?;
     }
     if saw_expired && !wrote && !mutation::is(Mutation::ExpiryNotNoted) {
         // ‡ The next leader's clock may be behind: the time at which the key was gone stands in a frame before anybody hears of it.
@@ -300,12 +284,13 @@ fn run(
 }
 
 /// Whether a key is there. `None`: its deadline has passed.
-fn is_there(state: &mut State<'_>, key: &[u8]) -> Result<Option<bool>, Stop> {
+fn is_there(state: &mut State<'_>, founds: bool, key: &[u8]) -> Result<Option<bool>, Stop> {
     let words: [&[u8]; 2] = [b"EXISTS", key];
     let slot = slot_of(key);
-    let lives = [used(state, slot)?.life(slot)];
+    let lives = [serving(state, slot, founds)?.life(slot)];
     let context = Context::new(Protocol::Resp2, &lives);
-    let executed = kv::execute(&mut OfSlots(state), &context, &words)?;
+    let rows = &mut OfGroup(state);
+    let executed = kv::execute(&mut OfSlots::new(rows, &[]), &context, &words)?;
     Ok(match executed.saw_expired {
         true => None,
         false => Some(executed.reply == Value::Integer(1)),
@@ -313,8 +298,29 @@ fn is_there(state: &mut State<'_>, key: &[u8]) -> Result<Option<bool>, Stop> {
 }
 
 impl Slots {
-    fn watch(&self, state: &mut State<'_>, client: u64, keys: &[&[u8]]) -> Result<Value, Stop> {
-        let there = all_of(keys.iter().map(|key| is_there(state, key)))?;
+    /// A step of handing slots over. ‡ Who watches a key that leaves, or comes, has to look again: nobody here sees what becomes of it elsewhere.
+    fn step(&self, state: &mut State<'_>, step: MoveStep) -> Result<Vec<u8>, Stop> {
+        let moved = match &step {
+            MoveStep::Freeze { piece, .. } | MoveStep::Own { piece, .. } => Some(piece.span),
+            _ => None,
+        };
+        let told = handover::take(&mut OfGroup(state), step)?;
+        if let Some(span) = moved.filter(|_| told == Told::Done) {
+            let slots = span.slots().collect();
+            let keys = Vec::new();
+            self.watched.on_changed(&Changed { keys, slots });
+        }
+        Ok(words::encode(&told))
+    }
+
+    fn watch(
+        &self,
+        state: &mut State<'_>,
+        founds: bool,
+        client: u64,
+        keys: &[&[u8]],
+    ) -> Result<Value, Stop> {
+        let there = all_of(keys.iter().map(|key| is_there(state, founds, key)))?;
         for (key, is_there) in keys.iter().zip(there) {
             self.watched.watch(client, key, is_there.unwrap_or(false));
         }
@@ -324,7 +330,7 @@ impl Slots {
     fn exec(
         &self,
         state: &mut State<'_>,
-        protocol: Protocol,
+        (protocol, founds): (Protocol, bool),
         client: u64,
         commands: &[Step<'_>],
     ) -> Result<Value, Stop> {
@@ -332,7 +338,7 @@ impl Slots {
             return Ok(Value::NullArray);
         }
         let watched = self.watched.were_there(client);
-        let there = all_of(watched.iter().map(|key| is_there(state, key)))?;
+        let there = all_of(watched.iter().map(|key| is_there(state, founds, key)))?;
         if there.contains(&None) {
             let time = state.time_ms().to_le_bytes();
             state.put(TIME, &time)?;
@@ -342,7 +348,7 @@ impl Slots {
         // ‡ One bound for all: a transaction of a hundred commands would else read a hundred times as much.
         let mut left = Bounds::default().reply_bytes_max;
         let replies = all_of(commands.iter().map(|step| match step {
-            Step::Command(words) => run(state, protocol, words, &mut changed, &mut left),
+            Step::Command(words) => run(state, (protocol, founds), words, &mut changed, &mut left),
             Step::Answered(bytes) => Ok(order::value_of(bytes)),
         }))?;
         self.watched.on_changed(&changed);
@@ -352,18 +358,23 @@ impl Slots {
     /// Takes keys away whose deadline has passed, in the first slots from this one on that have keys. Answers where to go on: 0 after the
     /// last one.
     fn expire(&self, state: &mut State<'_>, from: u16) -> Result<Value, Stop> {
-        let lives = used_from(state, from, EXPIRED_SLOTS + 1)?;
-        let mut next = lives.get(EXPIRED_SLOTS).map_or(0, |life| life.slot);
+        let slots = served_from(&mut OfGroup(state), from, EXPIRED_SLOTS + 1)?;
+        let mut next = slots.get(EXPIRED_SLOTS).map_or(0, |(slot, _)| *slot);
         let (mut expired, mut stopped) = (Vec::new(), None);
-        for life in lives.iter().take(EXPIRED_SLOTS) {
+        for (slot, used) in slots.iter().take(EXPIRED_SLOTS) {
             let left = EXPIRED_MAX - expired.len();
-            match take_expired(&mut OfSlots(state), *life, left) {
+            let leaving: Vec<(u16, u64)> = noted_under(used)
+                .map(|changes| (*slot, changes))
+                .into_iter()
+                .collect();
+            let rows = &mut OfGroup(state);
+            match take_expired(&mut OfSlots::new(rows, &leaving), used.life(*slot), left) {
                 Ok(some) => expired.extend(some),
                 // The others ask for their rows, too: they are fetched together.
                 Err(halt) => stopped = stopped.or(Some(stop(halt))),
             }
             if expired.len() >= EXPIRED_MAX {
-                next = life.slot;
+                next = *slot;
                 break;
             }
         }

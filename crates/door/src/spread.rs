@@ -38,6 +38,8 @@ pub struct Spread {
     pub protocol: Protocol,
     /// Where SCAN goes on once this group has no more.
     pub then: Option<u64>,
+    /// … which it is asked for up to this slot: it may have others behind those of the next group.
+    pub until: u16,
     replies: Vec<Value>,
     has_none: bool,
 }
@@ -59,6 +61,7 @@ impl Spread {
             joins,
             protocol,
             then: None,
+            until: kv::SLOTS - 1,
             replies: Vec::new(),
             has_none: false,
         }
@@ -107,11 +110,11 @@ impl Spread {
                 first.unwrap_or(Value::Null)
             }
             Joins::Scan => match (replies.next(), self.then) {
-                (Some(Value::Array(mut parts)), Some(then)) => {
+                (Some(Value::Array(mut parts)), then) => {
                     if let Some(cursor) = parts.first_mut()
-                        && *cursor == Value::bulk("0")
+                        && ends_part(cursor, self.until)
                     {
-                        *cursor = Value::bulk(then.to_string());
+                        *cursor = Value::bulk(then.unwrap_or(0).to_string());
                     }
                     Value::Array(parts)
                 }
@@ -119,6 +122,15 @@ impl Spread {
             },
         })
     }
+}
+
+/// Whether a scan that goes on at this cursor has all of the slots up to this one.
+fn ends_part(cursor: &Value, until: u16) -> bool {
+    let Value::Bulk(text) = cursor else {
+        return false;
+    };
+    let at = resp::integer_of(text).and_then(|at| u64::try_from(at).ok());
+    at.is_some_and(|at| at == 0 || slot_at(at) > until)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use crate::LogId;
 
 pub use control::{
     AskDigest, BODY_BYTES_MAX, BytesNotHere, CONTROL_PREFIX, ControlPrefix, Examined, FetchBytes,
-    Frame, PIECE_BYTES_MAX, Part, Piece, STATE_PIECE_BYTES_MAX, TellDigest, WishTold,
+    Frame, PIECE_BYTES_MAX, Part, Piece, STATE_PIECE_BYTES_MAX, ServedPart, TellDigest, WishTold,
     decode_control_body, decode_control_prefix, encode_control,
 };
 pub use data::{BytesHeader, DATA_HEADER, DataHeader, ProposeHeader, ProposedValue};

@@ -29,7 +29,7 @@ use formats::{LogId, Stand};
 use letters::{Leader, News, Not, Says, ToNode, Wish};
 use ops::{Lane, Work};
 use paxos::mutation::{self, Mutation};
-use paxos::{NodeId, Time};
+use paxos::{NodeId, StreamName, Time};
 use shelf::{Applied, Identity, Shelf, ShelfError};
 
 use crate::bounds::Bounds;
@@ -304,6 +304,15 @@ impl Group {
         &self.core.name
     }
 
+    pub fn log(&self) -> LogId {
+        self.core.log
+    }
+
+    /// The stream of the reign in which commands are executed here, if there is one: another reign has another.
+    pub fn reign(&self) -> Option<StreamName> {
+        self.leading.reign()
+    }
+
     /// Why it does nothing any more.
     pub fn halted(&self) -> Option<&str> {
         self.core.halted.as_deref()
@@ -368,7 +377,7 @@ impl Group {
         match news {
             // Above.
             News::Client { .. } => {}
-            News::Appeared { .. } => {}
+            News::Appeared { .. } | News::GroupAsked { .. } | News::GroupTold { .. } => {}
             News::Gone => {
                 self.core.is_gone = true;
                 self.leading.end(&Outcome::Unknown);

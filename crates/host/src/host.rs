@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use formats::LogId;
-use letters::{News, ToHost};
+use letters::{News, SlotsMapped, ToHost, ToNode, Wish};
+use paxos::NodeId;
+use slots::Map;
+
 use ops::{Completion, Letter, MachineId, Op, Time, Token};
 
 use crate::bounds::Bounds;
@@ -65,7 +68,28 @@ impl fmt::Debug for Ask {
     }
 }
 
+/// A word between groups: what somebody asks the leader of one of them, or the answer to a question of this host.
+#[derive(Debug)]
+pub enum Word {
+    Asked {
+        /// The log of the group that is asked.
+        log: LogId,
+        by: NodeId,
+        request: u64,
+        bytes: Vec<u8>,
+    },
+    Told {
+        request: u64,
+        bytes: Vec<u8>,
+    },
+}
+
+/// Words that nobody took yet.
+const WORDS_MAX: usize = 1_024;
+
 pub struct Host {
+    words: VecDeque<Word>,
+    map: Arc<Map>,
     config: HostConfig,
     groups: BTreeMap<LogId, Group>,
     by_name: BTreeMap<String, LogId>,
@@ -89,6 +113,8 @@ pub struct Host {
 impl Host {
     pub fn new(config: HostConfig, now: Time) -> Host {
         Host {
+            words: VecDeque::new(),
+            map: Arc::default(),
             config,
             groups: BTreeMap::new(),
             by_name: BTreeMap::new(),
@@ -115,6 +141,14 @@ impl Host {
             }) => return self.on_news(log, attached, what),
             Err(letter) => letter,
         };
+        let letter = match letter.open::<SlotsMapped>() {
+            Ok(SlotsMapped(map)) => {
+                self.map = map;
+                self.changes += 1;
+                return;
+            }
+            Err(letter) => letter,
+        };
         match letter.open::<Ask>() {
             Ok(ask) => self.on_ask(self.now, ask),
             Err(letter) => tracing::debug!(?letter, "a letter that nobody here reads"),
@@ -122,6 +156,19 @@ impl Host {
     }
 
     fn on_news(&mut self, log: LogId, attached: u64, news: News) {
+        let news = match news {
+            News::GroupAsked { by, request, bytes } => {
+                let word = Word::Asked {
+                    log,
+                    by,
+                    request,
+                    bytes,
+                };
+                return self.hear(word);
+            }
+            News::GroupTold { request, bytes } => return self.hear(Word::Told { request, bytes }),
+            news => news,
+        };
         self.changes += u64::from(matches!(
             news,
             News::Appeared { .. } | News::Gone | News::Leader { .. }
@@ -239,7 +286,41 @@ impl Host {
         Some((said + (self.now - at)).as_millis() as u64)
     }
 
-    /// A number that grows whenever a group comes or goes, or another node is heard to lead one.
+    fn hear(&mut self, word: Word) {
+        // Whoever asked asks again.
+        if self.words.len() < WORDS_MAX {
+            self.words.push_back(word);
+        }
+    }
+
+    /// The next word between groups that came.
+    pub fn take_word(&mut self) -> Option<Word> {
+        self.words.pop_front()
+    }
+
+    /// Asks the leader of this log's group, wherever it is. There may be no answer.
+    pub fn ask_group(&mut self, log: LogId, request: u64, bytes: Vec<u8>) {
+        self.wish(log, Wish::AskGroup { request, bytes });
+    }
+
+    /// Answers whoever asked this log's group.
+    pub fn tell_group(&mut self, log: LogId, to: NodeId, request: u64, bytes: Vec<u8>) {
+        let tell = Wish::TellGroup { to, request, bytes };
+        self.wish(log, tell);
+    }
+
+    /// Wishes something for a log.
+    pub fn wish(&mut self, log: LogId, what: Wish) {
+        self.out.wishes.push_back(ToNode { log, what });
+        self.hand_out();
+    }
+
+    /// Which group is to serve which slots, and which one does, as far as this node has read it.
+    pub fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    /// A number that grows whenever a group comes or goes, the map of slots changes, or another node is heard to lead one.
     pub fn changes(&self) -> u64 {
         self.changes
     }

@@ -54,6 +54,8 @@ pub trait Machine: Send + Sync + 'static {
 pub enum Command {
     /// Executed each time that it is asked for.
     Plain(Vec<u8>),
+    /// … and the time of the log is not before this from then on.
+    NotBefore { time_ms: u64, command: Vec<u8> },
     /// A session begins: its number, as 8 bytes (little-endian), is the answer.
     OpenSession,
     /// Executed once, however often it is asked for. Of a session's commands each has a greater sequence number than the one
@@ -89,7 +91,9 @@ pub enum Outcome {
 impl Command {
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Command::Plain(command) | Command::Once { command, .. } => command.len(),
+            Command::Plain(command)
+            | Command::NotBefore { command, .. }
+            | Command::Once { command, .. } => command.len(),
             Command::Fill(Fill {
                 step: Step::Page { rows, .. },
                 ..
@@ -105,6 +109,7 @@ impl Command {
                 step: Step::End { time_ms, .. },
                 ..
             }) => *time_ms,
+            Command::NotBefore { time_ms, .. } => *time_ms,
             _ => 0,
         }
     }

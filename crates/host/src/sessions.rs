@@ -46,7 +46,7 @@ pub(crate) fn execute(
     match command {
         // Above.
         Command::Fill(_) => Ok(Outcome::Unknown),
-        Command::Plain(command) => {
+        Command::Plain(command) | Command::NotBefore { command, .. } => {
             let answer = machine.execute(state, command)?;
             Ok(Outcome::Chosen(answer))
         }
@@ -184,6 +184,6 @@ fn number_at(bytes: &[u8], at: usize) -> u64 {
 pub(crate) fn refusal(stop: Stop) -> Option<String> {
     match stop.0 {
         Why::Refused(why) => Some(why),
-        Why::Missing => None,
+        Why::Missing | Why::Answered(_) | Why::Later => None,
     }
 }

@@ -22,12 +22,24 @@ pub struct Stop(pub(crate) Why);
 pub(crate) enum Why {
     Missing,
     Refused(String),
+    Answered(Vec<u8>),
+    Later,
 }
 
 impl Stop {
     /// The command is refused, for a reason that its caller is told. Nothing of it is written.
     pub fn refused(why: impl Into<String>) -> Stop {
         Stop(Why::Refused(why.into()))
+    }
+
+    /// The command ends with this answer, and nothing of it is written. The answer is given once what was read is chosen.
+    pub fn answered(answer: Vec<u8>) -> Stop {
+        Stop(Why::Answered(answer))
+    }
+
+    /// The command can be executed soon, and not now: it waits, and what follows it in its order behind it. After a while it is turned away.
+    pub fn later() -> Stop {
+        Stop(Why::Later)
     }
 }
 
@@ -147,6 +159,17 @@ pub(crate) struct Done {
     pub forgotten: Vec<Vec<u8>>,
     pub bytes: usize,
     pub seen: u64,
+}
+
+impl Done {
+    pub fn without_writes(self) -> Done {
+        Done {
+            writes: BTreeMap::new(),
+            forgotten: Vec::new(),
+            bytes: 0,
+            ..self
+        }
+    }
 }
 
 /// Rows of the machine, apart from those of the host.

@@ -20,6 +20,9 @@
 //!   ◀────────────────────────────────────── Attach(from)  the log goes on where the copy stands
 //! ```
 //!
+//!   AskGroup(…) ───────────────────────────────────────▶  … of another log's group: GroupAsked(…) where that is led,
+//!   ◀─────────────────────────────────────── GroupTold(…)  … which answers TellGroup(…)
+//!
 //! They are of one process: a letter is lost only together with its receiver.
 
 #![forbid(unsafe_code)]
@@ -28,9 +31,13 @@ mod figures;
 
 pub use figures::{BOUNDS_US, DoorFigures, Family, FamilyFigures, Fate, Figure};
 
+use std::sync::Arc;
+
+use formats::frame::ServedPart;
 use formats::{LogId, Stand};
 use ops::Slice;
 use paxos::{NodeId, StreamName};
+use slots::{Change, Map};
 
 /// From a node to its host.
 #[derive(Debug)]
@@ -101,6 +108,14 @@ pub enum News {
     },
     /// The piece that was [asked](Wish::AskPiece) for.
     Piece { request: u64, bytes: Vec<u8> },
+    /// Somebody asks the leader of this log's group something. To be [told](Wish::TellGroup).
+    GroupAsked {
+        by: NodeId,
+        request: u64,
+        bytes: Vec<u8>,
+    },
+    /// The answer to a [question](Wish::AskGroup) to this log's group.
+    GroupTold { request: u64, bytes: Vec<u8> },
     /// A client of this node says something about rows. It is told [something](Wish::ToClient) before it says more, or is gone.
     Client { client: u64, says: Says },
 }
@@ -189,6 +204,10 @@ pub struct Leader {
     pub door: Option<String>,
 }
 
+/// From a node to its host: which group is to serve which slots, and which one does, as log 0 has it now.
+#[derive(Clone, Debug)]
+pub struct SlotsMapped(pub Arc<Map>);
+
 /// From a host to its node.
 #[derive(Debug)]
 pub struct ToNode {
@@ -221,6 +240,18 @@ pub enum Wish {
         request: u64,
         bytes: Vec<u8>,
     },
+    /// Ask the leader of this log's group, on whichever node it is. There may be no answer.
+    AskGroup { request: u64, bytes: Vec<u8> },
+    /// The answer to such a question.
+    TellGroup {
+        to: NodeId,
+        request: u64,
+        bytes: Vec<u8>,
+    },
+    /// Tell the directory: this log's group serves these slots.
+    Serves { parts: Vec<ServedPart> },
+    /// Tell the directory: the map of slots is to change so.
+    WantSlots(Change),
     /// Tell a client of this node.
     ToClient { client: u64, word: Word },
 }

@@ -1,19 +1,21 @@
 //! Log 0: the cluster's directory of nodes and logs, a state machine on the layer of `commands`.
 
 mod entries;
+mod keys;
 mod machine;
 pub mod members;
 mod standing;
 pub mod wishes;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use formats::slots::group_of;
 use formats::version::{self, Speaks};
 use formats::{LogId, LogKind};
 use paxos::mutation::{self, Mutation};
 use paxos::{ChangeRefused, Configuration, Member, NodeId};
 use serde::{Deserialize, Serialize};
+use slots::{Change, Map};
 use wire::{NodeKind, Retention};
 
 use members::Members;
@@ -102,6 +104,18 @@ pub enum Command {
     RemoveNode {
         node: u32,
     },
+    /// The map of slots is to change so. `expects`: only if that is the map's version still.
+    ChangeSlots {
+        #[serde(flatten)]
+        change: Change,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expects: Option<u32>,
+    },
+    /// A group serves these slots, first to last, and has taken note of that version of the map.
+    ServeSlots {
+        group: u32,
+        parts: Vec<(u16, u16, u32)>,
+    },
     /// A majority was lost for good (`rescue`). This node goes on alone, on a new disk, with these logs; all
     /// others are forgotten.
     GoOnAlone {
@@ -125,6 +139,8 @@ pub struct Directory {
     pub rescues: u32,
     /// Counts what was wanted of logs.
     pub wishes: u64,
+    /// Which group is to serve which slots, and which one does.
+    pub slots: Arc<Map>,
     /// This replica's program.
     pub speaks: Speaks,
 }
@@ -255,18 +271,6 @@ impl Directory {
         }
     }
 
-    /// ‡ Whether a log of this kind may have this name: two groups that serve one slot would each have a part of its keys.
-    pub fn fits_groups(&self, name: &str, kind: LogKind) -> bool {
-        if kind != LogKind::Kv {
-            return true;
-        }
-        let Some((_, groups)) = group_of(name) else {
-            return false;
-        };
-        let mut there = self.logs.values().filter(|log| log.kind == LogKind::Kv);
-        there.all(|log| group_of(&log.name).is_none_or(|(_, others)| others == groups))
-    }
-
     fn act(&mut self, command: &Command) {
         match command {
             Command::SetVoters { voters } => {
@@ -335,7 +339,7 @@ impl Directory {
                 let mut chosen = members.iter().map(|(node, _)| node).chain(hosts);
                 // A member that leaves since the leader looked would leave the log without its vote.
                 let all_there = chosen.all(|node| !self.members.leaves(*node));
-                if !self.is_taken(name) && all_there && self.fits_groups(name, *kind) {
+                if !self.is_taken(name) && all_there {
                     self.last_log.0 += 1;
                     self.logs.insert(
                         self.last_log,
@@ -354,6 +358,8 @@ impl Directory {
                     self.grow();
                 }
             }
+            // ‡ A slot must not be on its way to nobody.
+            Command::SealLog { id } if self.slots.may_go(*id).is_err() => {}
             Command::SealLog { id } => self.logs.seal(LogId(*id)),
             Command::DeleteLog { id } => {
                 self.logs.remove(LogId(*id));
@@ -389,6 +395,13 @@ impl Directory {
                     self.nodes.remove(&NodeId(*node));
                 }
             }
+            Command::ChangeSlots { change, expects } => {
+                let fits = expects.is_none_or(|version| version == self.slots.version());
+                if fits && self.may_change_slots(change) {
+                    self.change_slots(change);
+                }
+            }
+            Command::ServeSlots { group, parts } => self.serve_slots(*group, parts),
             Command::GoOnAlone {
                 id,
                 address,
@@ -418,6 +431,7 @@ impl Directory {
                     log.hosts.clear();
                     log.first_wish = None;
                 }
+                Arc::make_mut(&mut self.slots).keep_only(&logs.iter().copied().collect());
                 self.rescues += 1;
             }
         }
@@ -631,27 +645,57 @@ mod tests {
     }
 
     #[test]
-    fn all_groups_of_keys_are_of_one_spread_of_slots() {
+    fn slots_go_to_groups_that_are_there_and_a_group_with_slots_stays() {
         let mut directory = Directory::default();
-        let mut make = |name: &str| {
+        for name in ["kv-1-of-2", "kv-2-of-2", "main"] {
             let mut command = create(name);
-            if let Command::CreateLog { kind, .. } = &mut command {
+            if let Command::CreateLog { kind, .. } = &mut command
+                && name != "main"
+            {
                 *kind = LogKind::Kv;
             }
             directory.apply(&command);
-            directory.log_by_name(name).is_some()
-        };
-        for (name, is_made) in [
-            ("keys", false),
-            ("kv-1-of-2", true),
-            ("kv-1-of-1", false),
-            ("kv-2-of-2", true),
-            ("kv-3-of-3", false),
-        ] {
-            assert_eq!(make(name), is_made, "{name}");
         }
-        directory.apply(&create("kv-1-of-1"));
-        assert!(directory.log_by_name("kv-1-of-1").is_some(), "of bytes");
+        let change = |change: Change| Command::ChangeSlots {
+            change,
+            expects: None,
+        };
+        let join = |groups: Vec<u32>| change(Change::Join { groups });
+        directory.apply(&join(vec![1, 3]));
+        assert_eq!(directory.slots.version(), 0, "log 3 is no group");
+        directory.apply(&join(vec![1, 2]));
+        assert_eq!(
+            (directory.slots.version(), directory.slots.slots_of(2)),
+            (1, 8_192)
+        );
+        directory.apply(&Command::SealLog { id: 2 });
+        assert!(!directory.logs[&LogId(2)].sealing, "it has slots");
+        directory.apply(&change(Change::Leave { group: 2 }));
+        directory.apply(&Command::SealLog { id: 2 });
+        assert!(!directory.logs[&LogId(2)].sealing, "they are on their way");
+        let serve = |group, parts| Command::ServeSlots { group, parts };
+        directory.apply(&serve(1, vec![(8_192, 16_383, 2)]));
+        assert!(directory.slots.is_settled());
+        directory.apply(&Command::SealLog { id: 2 });
+        assert!(directory.logs[&LogId(2)].sealing);
+        directory.apply(&join(vec![2]));
+        assert_eq!(directory.slots.version(), 2, "it ends");
+        // An older word comes late.
+        directory.apply(&serve(2, vec![(8_192, 16_383, 1)]));
+        assert!(directory.slots.is_settled());
+        let json = |command: &Command| command.encode(2);
+        let late = Command::ChangeSlots {
+            change: Change::Balance,
+            expects: Some(1),
+        };
+        let adopt = change(Change::Adopt {
+            version: 7,
+            parts: Vec::new(),
+        });
+        for command in [late, adopt] {
+            let read: Command = serde_json::from_slice(&json(&command)).expect("it is a command");
+            assert_eq!(read, command);
+        }
     }
 
     #[test]

@@ -16,10 +16,11 @@ use std::sync::Arc;
 
 use formats::frame::Piece;
 use formats::{LogId, LogKind, Stand};
-use letters::{DoorFigures, News, ToNode, Wish};
-use ops::{ConnId, MachineId};
+use letters::{DoorFigures, News, SlotsMapped, ToNode, Wish};
+use ops::{ConnId, Letter, MachineId, Op};
 use paxos::{NodeId, Time};
 use replica::{Env, Event, Log, Port};
+use slots::Map;
 use wire::Refusal;
 
 use crate::logs::Logs;
@@ -133,6 +134,8 @@ pub(crate) struct HostedLogs {
     agenda: Agenda,
     /// Those who take rows of machines, or bring some.
     clients: Clients,
+    /// The machines that have logs, and the map of slots that each was told last.
+    told_slots: BTreeMap<MachineId, Option<Arc<Map>>>,
 }
 
 impl HostedLogs {
@@ -160,6 +163,7 @@ impl HostedLogs {
                     is_auxiliary: log.engine().is_auxiliary(),
                 };
                 remote.tell(&mut log.port(env), appeared);
+                self.told_slots.entry(machine).or_default();
                 Guest::There(Box::new(remote))
             }
         };
@@ -184,6 +188,41 @@ impl HostedLogs {
                 remote.on_wish(Wish::Attach { from, number });
             }
             what => remote.on_wish(what),
+        }
+    }
+
+    /// Tells the machines of this process which group is to serve which slots, where that is news.
+    pub fn tell_slots(&mut self, map: &Arc<Map>, env: &mut Env) {
+        for (machine, told) in &mut self.told_slots {
+            if !told.as_ref().is_some_and(|told| Arc::ptr_eq(told, map)) {
+                *told = Some(map.clone());
+                let (to, letter) = (*machine, Letter::new(SlotsMapped(map.clone())));
+                env.out.ops.push_back(Op::Post { to, letter });
+            }
+        }
+    }
+
+    /// Takes a word between groups: to the leader of this log's group, or its answer.
+    pub fn on_group_word(
+        &mut self,
+        by: NodeId,
+        asks: bool,
+        piece: Piece,
+        logs: &mut Logs,
+        env: &mut Env,
+    ) {
+        let Piece {
+            log: id,
+            request,
+            bytes,
+        } = piece;
+        let guest = self.by_log.get_mut(&id);
+        if let (Some(Guest::There(remote)), Some(log)) = (guest, logs.get_mut(&id)) {
+            let news = match asks {
+                true => News::GroupAsked { by, request, bytes },
+                false => News::GroupTold { request, bytes },
+            };
+            remote.tell(&mut log.port(env), news);
         }
     }
 

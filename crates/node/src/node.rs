@@ -46,6 +46,7 @@ mod judging;
 mod moving;
 mod remembering;
 mod routing;
+mod slots;
 mod space;
 mod ticking;
 mod verbs;

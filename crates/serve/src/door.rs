@@ -107,13 +107,14 @@ fn open(
     }
     let advertise = settings.advertise.unwrap_or_else(|| bound.to_string());
     let seed = LinuxDisk::new().random()?;
+    let seed = u64::from_le_bytes(*seed.first_chunk().unwrap_or(&[0; 8]));
     let slots = Slots::default();
     let config = HostConfig {
         machines: BTreeMap::new(),
         others: Some(Arc::new(slots.clone())),
         shelves: Arc::new(shelves),
         bounds: Bounds::default(),
-        seed: u64::from_le_bytes(*seed.first_chunk().unwrap_or(&[0; 8])),
+        seed,
     };
     let now = linux::now();
     let door = Door::new(
@@ -122,6 +123,7 @@ fn open(
             advertise: advertise.clone(),
             version: settings.version,
             process: std::process::id(),
+            seed,
             slots,
             host: Host::new(config, now),
             figures,

@@ -5,6 +5,7 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 
 use crate::change::Change;
+use crate::change_slots::ChangeSlots;
 use crate::line::{LINE_BYTES_MAX, LineError, LineWriter, PROTOCOL};
 use crate::{Before, LogKind, Request, StreamName, StreamPlace, Verb};
 
@@ -111,6 +112,12 @@ pub enum Ask {
         limit: Option<u64>,
     },
     ChangeMembers(Change),
+    /// Which group of keys is to serve which slots, and which one does.
+    Slots {
+        /// What an earlier version of the map wanted.
+        version: Option<u32>,
+    },
+    ChangeSlots(ChangeSlots),
     /// `10GiB`, `7d`, `10GiB,7d` or `forever`.
     Retain {
         log: String,
@@ -330,6 +337,8 @@ impl Ask {
                 .key_if("after", *after)
                 .key_if("limit", *limit),
             Self::ChangeMembers(change) => change.write(line.word("change-members")),
+            Self::Slots { version } => line.word("slots").key_if("version", *version),
+            Self::ChangeSlots(change) => change.write(line.word("change-slots")),
             Self::Retain { log, retention } => {
                 line.word("retain").word(log).key("retention", retention)
             }
@@ -347,7 +356,9 @@ impl Ask {
             | Self::Logs { stale: false, .. }
             | Self::Members { local: false, .. }
             | Self::Status { fresh: true }
-            | Self::ChangeMembers(_) => Some("log 0, the cluster's directory,".to_owned()),
+            | Self::ChangeMembers(_)
+            | Self::Slots { .. }
+            | Self::ChangeSlots(_) => Some("log 0, the cluster's directory,".to_owned()),
             Self::Streams {
                 log, stale: false, ..
             }
@@ -454,6 +465,10 @@ impl Ask {
                 limit: limit(request)?,
             },
             Verb::ChangeMembers => Self::ChangeMembers(Change::read(request)?),
+            Verb::Slots => Self::Slots {
+                version: request.parsed("version")?,
+            },
+            Verb::ChangeSlots => Self::ChangeSlots(ChangeSlots::read(request)?),
             Verb::Retain => Self::Retain {
                 log: log()?,
                 retention: request.require("retention")?.to_owned(),

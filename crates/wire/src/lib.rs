@@ -16,6 +16,7 @@
 mod answer;
 pub mod ask;
 pub mod change;
+pub mod change_slots;
 pub mod line;
 mod names;
 mod refusal;

@@ -67,6 +67,8 @@ verbs! {
     Retain = "retain", 1, ["retention"];
     Members = "members", 0, ["local", "after", "limit"];
     ChangeMembers = "change-members", 3, ["weight", "log", "force", "plan", "version"];
+    Slots = "slots", 0, ["version"];
+    ChangeSlots = "change-slots", 1, ["groups", "slots", "plan", "version"];
     Join = "join", 0, ["address", "disk", "speaks"];
     Peer = "peer", 0, [];
 }
@@ -98,6 +100,8 @@ impl Verb {
             | Verb::Retain
             | Verb::Members
             | Verb::ChangeMembers
+            | Verb::Slots
+            | Verb::ChangeSlots
             | Verb::Join
             | Verb::Peer => false,
         }

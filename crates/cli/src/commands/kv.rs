@@ -1,6 +1,7 @@
 //! `logberg kv`: the groups that serve keys.
 
 pub mod findings;
+mod moving;
 mod probe;
 mod saving;
 pub mod view;
@@ -12,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use client::admin::{ChangeSlots, SlotsVerb};
 use client::{AdminError, Client, NewLog};
-use door::range_of;
-use formats::slots::name_of;
+use formats::slots::{name_of, range_of};
+use slots::Span;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
 use wire::LogKind;
@@ -35,8 +37,8 @@ enum Command {
     /// Make the groups, once the nodes serve keys (`logberg node --kv`)
     #[command(after_help = "\
 Each group is a log with the replicas, elections and repairs that logs have. 16,384 slots are spread over
-the groups evenly, and stay where they are. Whoever leads a group answers for its slots, so groups
-are led by different nodes. The command may be given again: what is there already stays.
+the groups evenly. Whoever leads a group answers for its slots, so groups are led by different nodes. The command may
+be given again: what is there already stays. Later groups join with `logberg kv join`.
 
 Example: one group for each node that votes
   logberg kv init
@@ -46,17 +48,83 @@ Example: one group for each node that votes
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
         groups: Option<u16>,
     },
+    /// Let a group serve slots, too: it is made if it is not there, and slots move to it
+    #[command(after_help = "\
+Slots move while clients read and write them. All groups get as many slots, within one, by the fewest moves.
+The move goes on by itself, whatever dies meanwhile; `--no-wait` leaves at once.
+
+Example:
+  logberg kv join kv-4 --plan        # says which slots would move
+  logberg kv join kv-4")]
+    Join {
+        /// The names of groups
+        #[arg(value_name = "GROUP", required = true)]
+        groups: Vec<String>,
+        /// The nodes that host a new group; all, if nothing is said
+        #[arg(long, value_name = "ID,…", value_delimiter = ',')]
+        members: Vec<u64>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Have a group serve no slots any more: they move to the others
+    #[command(after_help = "\
+Once none of its slots is left there, the group's log may be deleted. The last group keeps the slots.
+
+Example:
+  logberg kv leave kv-1-of-3
+  logberg log delete kv-1-of-3")]
+    Leave {
+        #[arg(value_name = "GROUP")]
+        group: String,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Move slots to a group, where they stay until the next join, leave or balance
+    #[command(after_help = "\
+Example: the slots of a busy tenant get a group of their own
+  redis-cli -c -p 7379 cluster keyslot '{tenant7}'
+  logberg kv move 1234 --to kv-4")]
+    Move {
+        /// One slot, or from the first to the last
+        #[arg(value_name = "SLOTS", required = true)]
+        slots: Vec<Span>,
+        #[arg(long, value_name = "GROUP")]
+        to: String,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Give all groups as many slots, by the fewest moves
+    #[command(after_help = "\
+Example:
+  logberg kv balance --plan")]
+    Balance {
+        #[command(flatten)]
+        how: How,
+    },
+    /// Show which group is to serve which slots, what is on its way, and what was wanted before
+    #[command(after_help = "\
+Each change of the map is a version.
+
+Example:
+  logberg kv map
+  logberg kv map --version 1
+  logberg kv map --wait              # until nothing is on its way")]
+    Map {
+        /// What that version wanted
+        #[arg(long, value_name = "N")]
+        version: Option<u32>,
+        /// Wait until nothing is on its way
+        #[arg(long, conflicts_with = "version")]
+        wait: bool,
+    },
     /// Show which slots each group serves, who leads it, and which nodes answer clients
-    #[command(
-        alias = "map",
-        after_help = "\
+    #[command(after_help = "\
 All nodes that are alive are asked, and each place where clients are answered is tried from here. What is wrong
 stands below, with what helps; `logberg doctor` tells it, too.
 
 Example:
   logberg kv status
-  logberg kv status --json | jq '.groups[] | {group, leader, whole}'"
-    )]
+  logberg kv status --json | jq '.groups[] | {group, leader, whole}'")]
     Status,
     /// Save the keys of all groups
     #[command(after_help = "\
@@ -87,6 +155,17 @@ Example:
     },
 }
 
+/// How a change of the map is made.
+#[derive(Clone, Copy, Debug, Args)]
+struct How {
+    /// Only say which slots would move
+    #[arg(long)]
+    plan: bool,
+    /// Do not wait until they have moved
+    #[arg(long, conflicts_with = "plan")]
+    no_wait: bool,
+}
+
 /// New groups are waited for so long.
 const READY: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
@@ -98,6 +177,23 @@ impl Arguments {
             Command::Init { groups } => init(global, &client, groups),
             Command::Backup { to } => saving::back_up(global, &client, &to),
             Command::Restore { from } => saving::restore(global, &client, &from),
+            Command::Join {
+                groups,
+                members,
+                how,
+            } => moving::join(global, &client, &groups, &members, how),
+            Command::Leave { group, how } => {
+                moving::change(global, &client, SlotsVerb::Leave, vec![group], None, how)
+            }
+            Command::Move { slots, to, how } => {
+                let slots: Vec<String> = slots.iter().map(Span::to_string).collect();
+                let slots = Some(slots.join(","));
+                moving::change(global, &client, SlotsVerb::Move, vec![to], slots, how)
+            }
+            Command::Balance { how } => {
+                moving::change(global, &client, SlotsVerb::Balance, Vec::new(), None, how)
+            }
+            Command::Map { version, wait } => moving::map(global, &client, version, wait),
             Command::Status => show_view(global, &View::of(&client)?),
         }
     }
@@ -109,6 +205,8 @@ fn show_view(global: &Global, view: &View) -> Result<()> {
         return show::print_json(&serde_json::json!({
             "groups": view.groups,
             "nodes": view.nodes,
+            "map": view.map.as_ref().map(|map| map.version),
+            "moving": view.map.as_ref().map(|map| &map.moving),
             "findings": found,
         }));
     }
@@ -163,6 +261,10 @@ fn init(global: &Global, client: &Client, groups: Option<u16>) -> Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
+    // They begin with the slots, in the order of their names. Groups that have some already are left as they are.
+    if client.slots(None)?.version == 0 {
+        client.change_slots(&ChangeSlots::join(&wanted))?;
+    }
     let all = spread(client, &wanted)?;
     match global.json {
         true => show::print_json(&all),
@@ -189,7 +291,8 @@ fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Group>> {
         let nodes = statuses.iter().flat_map(|status| &status.nodes);
         let serving = nodes.filter(|node| node.kv.is_some());
         doors.extend(serving.map(|node| node.id));
-        let all = groups_of(&statuses);
+        let map = client.slots(None).ok();
+        let all = groups_of(&statuses, map.as_ref());
         let led = all.iter().filter(|group| group.leader.is_some()).count();
         if led >= wanted.len() || Instant::now() > deadline {
             break all;
@@ -215,5 +318,6 @@ fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Group>> {
             let _ = client.move_leader(&group.group, Some(to));
         }
     }
-    Ok(groups_of(&client.statuses()?))
+    let map = client.slots(None).ok();
+    Ok(groups_of(&client.statuses()?, map.as_ref()))
 }

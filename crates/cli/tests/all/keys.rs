@@ -276,7 +276,7 @@ fn what_clients_of_keys_were_answered_outlives_their_leaders() {
 }
 
 /// Sends a command until it is answered: in a session it is done once all the same.
-fn insist(client: &mut Client, words: &[&str]) -> Value {
+pub fn insist(client: &mut Client, words: &[&str]) -> Value {
     for _ in 0..20 {
         if let Came::Value(value) = client.ask(words) {
             return value;

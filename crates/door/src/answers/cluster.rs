@@ -15,11 +15,28 @@ pub struct Cluster<'a> {
     pub own: &'a Place,
     pub served: Vec<Served<'a>>,
     pub is_complete: bool,
+    /// The version of the map.
+    pub epoch: u32,
+    pub moves: Vec<Migration>,
+}
+
+/// Slots on their way: between groups, by name, and the nodes that lead these.
+pub struct Migration {
+    pub first: u16,
+    pub last: u16,
+    pub from: Option<(String, Option<u32>)>,
+    pub to: (String, Option<u32>),
+    pub since: u32,
+    /// Copied so far, as far as this node knows.
+    pub bytes: u64,
 }
 
 /// An answer, or a question that a group's machine answers.
 pub enum Told {
     Value(Value),
+    /// Slots are to move, or to stay.
+    Migrate,
+    Cancel,
     /// So many keys of a slot; `None`: how many there are.
     Keys {
         slot: u16,
@@ -28,7 +45,7 @@ pub enum Told {
 }
 
 /// 40 hex digits: the cluster's id, and the node's.
-fn id_of(cluster: &[u8; 16], node: u32) -> String {
+pub fn id_of(cluster: &[u8; 16], node: u32) -> String {
     let mut id = String::with_capacity(40);
     for byte in cluster {
         _ = write!(id, "{byte:02x}");
@@ -96,6 +113,9 @@ impl Cluster<'_> {
                     (_, None) => error("ERR Invalid number of keys"),
                 }
             }
+            () if is(subcommand, "migrateslots") && words.len() > 2 => return Told::Migrate,
+            () if is(subcommand, "cancelslotmigrations") && exactly(2) => return Told::Cancel,
+            () if is(subcommand, "getslotmigrations") && exactly(2) => self.migrations(),
             () if is(subcommand, "replicas") || is(subcommand, "slaves") => {
                 Value::Array(Vec::new())
             }
@@ -103,7 +123,7 @@ impl Cluster<'_> {
             () if is(subcommand, "count-failure-reports") => Value::Integer(0),
             () if is(subcommand, "reset") || is(subcommand, "saveconfig") => Value::OK,
             () if CHANGES.iter().any(|name| is(subcommand, name)) => error(
-                "ERR slots are not moved by this command here: `logberg kv` says how they are spread",
+                "ERR slots are not moved by this command here: CLUSTER MIGRATESLOTS moves them, and `logberg kv` says how they are spread",
             ),
             () if KNOWN.iter().any(|name| is(subcommand, name)) => {
                 wrong_count("cluster", subcommand)
@@ -134,6 +154,41 @@ impl Cluster<'_> {
                 })
                 .collect(),
         )
+    }
+
+    /// What is on its way, in Valkey's shape. The copy's beginning and clock are each node's own: what nobody here knows is not said.
+    fn migrations(&self) -> Value {
+        let one = |migration: &Migration| {
+            let Migration {
+                first,
+                last,
+                from,
+                to,
+                since,
+                bytes,
+            } = migration;
+            let node = |node: Option<u32>| match node {
+                Some(node) => text(id_of(&self.id, node)),
+                None => text(""),
+            };
+            let is_import = to.1 == Some(self.own.node);
+            let operation = if is_import { "IMPORT" } else { "EXPORT" };
+            let source = from.as_ref().and_then(|(_, node)| *node);
+            let from = from.as_ref().map_or("nobody", |(name, _)| name);
+            Value::Map(vec![
+                (text("name"), text(format!("{since}-{first}-{last}"))),
+                (text("operation"), text(operation)),
+                (text("slot_ranges"), text(format!("{first}-{last}"))),
+                (text("target_node"), node(to.1)),
+                (text("source_node"), node(source)),
+                (text("state"), text("running")),
+                (
+                    text("message"),
+                    text(format!("from {from} to {}, {bytes} bytes copied", to.0)),
+                ),
+            ])
+        };
+        Value::Array(self.moves.iter().map(one).collect())
     }
 
     fn shards(&self) -> Value {
@@ -171,9 +226,10 @@ impl Cluster<'_> {
             let id = id_of(&self.id, place.node);
             _ = write!(
                 lines,
-                "{id} {}@{} {flags} - 0 0 1 connected",
+                "{id} {}@{} {flags} - 0 0 {} connected",
                 place.address,
-                port + 10_000
+                port + 10_000,
+                self.epoch.max(1)
             );
             for (first, last) in ranges {
                 _ = match first == last {
@@ -196,9 +252,10 @@ impl Cluster<'_> {
         let nodes = self.nodes();
         let size = nodes.values().filter(|ranges| !ranges.is_empty()).count();
         let lines = format!(
-            "cluster_enabled:1\r\ncluster_state:{}\r\ncluster_slots_assigned:{slots}\r\ncluster_slots_ok:{slots}\r\ncluster_slots_pfail:0\r\ncluster_slots_fail:0\r\ncluster_known_nodes:{}\r\ncluster_size:{size}\r\ncluster_current_epoch:1\r\ncluster_my_epoch:1\r\n",
+            "cluster_enabled:1\r\ncluster_state:{}\r\ncluster_slots_assigned:{slots}\r\ncluster_slots_ok:{slots}\r\ncluster_slots_pfail:0\r\ncluster_slots_fail:0\r\ncluster_known_nodes:{}\r\ncluster_size:{size}\r\ncluster_current_epoch:{epoch}\r\ncluster_my_epoch:{epoch}\r\n",
             if is_ok { "ok" } else { "fail" },
             nodes.len(),
+            epoch = self.epoch,
         );
         Value::Verbatim(*b"txt", lines.into_bytes())
     }
@@ -216,7 +273,10 @@ const CHANGES: [&str; 10] = [
     "replicate",
     "flushslots",
 ];
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 11] = [
+    "migrateslots",
+    "getslotmigrations",
+    "cancelslotmigrations",
     "slots",
     "shards",
     "nodes",

@@ -31,11 +31,34 @@ impl Door {
         }
     }
 
+    /// The answer to a command on a slot that its group does not have: that one has it, or had it last.
+    fn elsewhere(&mut self, slot: u16, group: u32) -> Value {
+        let leads = self.groups.name_of(group);
+        let leads = leads.map(|name| self.groups.leads_now(&self.host, name));
+        match leads {
+            Some(Leads::There(place)) => error(format!("MOVED {slot} {}", place.address)),
+            Some(Leads::Here) => {
+                // Asked again here, it goes to that group.
+                self.groups.hint(slot, group);
+                error(format!("MOVED {slot} {}", self.groups.own().address))
+            }
+            Some(Leads::Nobody) | None => {
+                error("CLUSTERDOWN nobody leads the group that this slot went to")
+            }
+        }
+    }
+
     /// The groups that are led here, in the order of their slots.
     pub(super) fn led(&self) -> Vec<String> {
         let served = self.groups.served(&self.host).into_iter();
         let led = served.filter(|served| served.leads == Leads::Here);
-        led.map(|served| served.name.to_owned()).collect()
+        let mut names: Vec<String> = Vec::new();
+        for served in led {
+            if !names.iter().any(|name| name == served.name) {
+                names.push(served.name.to_owned());
+            }
+        }
+        names
     }
 
     /// A command on rows: for the group of its keys, or for all that are led here.
@@ -59,7 +82,8 @@ impl Door {
             return Next::Waits;
         }
         let group = group.to_owned();
-        let bytes = order::run(client.protocol, words.iter().copied());
+        let founds = self.groups.founds(slot, &group);
+        let bytes = order::run(client.protocol, founds, words.iter().copied());
         self.ask(now, id, group, slot, bytes);
         Next::Taken
     }
@@ -111,7 +135,7 @@ impl Door {
             return Next::Waits;
         }
         let joins = Joins::of(name);
-        let mut then = None;
+        let (mut then, mut until) = (None, kv::SLOTS - 1);
         if joins == Joins::Scan {
             let cursor = words
                 .get(1)
@@ -122,9 +146,12 @@ impl Door {
             let mut from = served
                 .iter()
                 .filter(|served| served.leads == Leads::Here && served.range.1 >= slot);
-            let at = from.next().map(|served| served.name.to_owned());
+            let at = from
+                .next()
+                .map(|served| (served.name.to_owned(), served.range.1));
             then = from.next().map(|served| cursor_at(served.range.0));
-            led = at.into_iter().collect();
+            until = at.as_ref().map_or(until, |(_, last)| *last);
+            led = at.map(|(name, _)| name).into_iter().collect();
         }
         let protocol = client.protocol;
         let number = client.await_answer();
@@ -141,9 +168,10 @@ impl Door {
             self.answer(now, id, number, protocol, Some(&value));
             return Next::Taken;
         }
-        let bytes = order::run(Protocol::Resp2, words.iter().copied());
+        let bytes = order::run(Protocol::Resp2, false, words.iter().copied());
         let mut spread = Spread::new(led.len(), joins, protocol);
         spread.then = then;
+        spread.until = until;
         self.spreads.insert((id, number), spread);
         for group in led {
             self.call(now, group, (id, number, 0), bytes.clone());
@@ -152,7 +180,7 @@ impl Door {
     }
 
     /// ‡ A reply has the protocol in which it was asked for: `HELLO` may be answered before it.
-    fn answer(
+    pub(super) fn answer(
         &mut self,
         now: Time,
         id: u64,
@@ -220,9 +248,12 @@ impl Door {
     }
 
     /// ‡ `None`: nobody can say what became of it.
-    pub(super) fn reply(&self, id: u64, slot: u16, outcome: Outcome) -> Option<Vec<u8>> {
+    pub(super) fn reply(&mut self, id: u64, slot: u16, outcome: Outcome) -> Option<Vec<u8>> {
         let value = match outcome {
-            Outcome::Chosen(bytes) => return Some(bytes),
+            Outcome::Chosen(bytes) => match order::elsewhere_in(&bytes) {
+                Some(group) => self.elsewhere(slot, group),
+                None => return Some(bytes),
+            },
             Outcome::Unknown if mutation::is(Mutation::UnknownRedirected) => {
                 error("CLUSTERDOWN nobody leads the group of this slot now")
             }

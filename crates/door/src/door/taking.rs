@@ -5,10 +5,12 @@ use ops::Time;
 use resp::{Protocol, Value};
 
 use super::{Door, Next};
-use crate::answers::cluster::{Cluster, Told};
+use crate::answers::cluster::{Cluster, Migration, Told};
 use crate::answers::{command, connection, error, info, is, server};
 use crate::client::{Transaction, Wants};
 use crate::counts::place_of;
+use crate::groups::Leads;
+use crate::moving::Progress;
 use crate::order;
 
 impl Door {
@@ -49,6 +51,7 @@ impl Door {
         }
         let next = self.act(now, id, spec, words);
         if let Next::Taken = next {
+            self.is_loaded = true;
             self.note_taken(id, spec, words);
         }
         next
@@ -154,19 +157,30 @@ impl Door {
             own: self.groups.own(),
             served: self.groups.served(&self.host),
             is_complete: self.groups.is_complete(),
+            epoch: self.groups.map().version(),
+            moves: self.moves(),
         };
         let told = cluster.answer(words);
+        match told {
+            Told::Migrate => return self.migrate(now, id, words),
+            Told::Cancel => return self.cancel_migrations(now, id),
+            _ => {}
+        }
         let Some(client) = self.clients.get_mut(&id) else {
             return Next::Taken;
         };
         match told {
+            Told::Migrate | Told::Cancel => {}
             Told::Value(value) => client.answer(&value),
             Told::Keys { slot, count } => {
                 if !client.is_idle() {
                     return Next::Waits;
                 }
                 match self.groups.of_slot(slot).map(str::to_owned) {
-                    Some(group) => self.ask(now, id, group, slot, order::keys(slot, count)),
+                    Some(group) => {
+                        let founds = self.groups.founds(slot, &group);
+                        self.ask(now, id, group, slot, order::keys(slot, founds, count));
+                    }
                     None => client.answer(&match count {
                         None => Value::Integer(0),
                         Some(_) => Value::Array(Vec::new()),
@@ -175,6 +189,37 @@ impl Door {
             }
         }
         Next::Taken
+    }
+
+    /// The slots that are on their way, and the nodes that lead where from and where to.
+    fn moves(&self) -> Vec<Migration> {
+        let all = self.groups.all(&self.host);
+        let node = |group: u32| {
+            let leads = all.iter().find(|(of, _)| *of == group);
+            match leads.map(|(_, leads)| leads) {
+                Some(Leads::Here) => Some(self.groups.own().node),
+                Some(Leads::There(place)) => Some(place.node),
+                _ => None,
+            }
+        };
+        let name = |group: u32| self.groups.name_of(group).unwrap_or_default().to_owned();
+        let moving = self.groups.map().moving().into_iter();
+        let copies: Vec<Progress> = self.moving.progress().collect();
+        moving
+            .map(|one| {
+                let its = copies
+                    .iter()
+                    .filter(|copy| copy.to == one.to && one.span.contains(copy.first));
+                Migration {
+                    first: one.span.first(),
+                    last: one.span.last(),
+                    from: one.from.map(|group| (name(group), node(group))),
+                    to: (name(one.to), node(one.to)),
+                    since: one.since,
+                    bytes: its.map(|copy| copy.bytes).sum(),
+                }
+            })
+            .collect()
     }
 
     pub(super) fn now_us(&self, now: Time) -> u64 {

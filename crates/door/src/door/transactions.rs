@@ -47,7 +47,8 @@ impl Door {
             Some(group) => {
                 let is_first = !std::mem::replace(&mut client.watches, true);
                 client.watches_in = Some(group.clone());
-                let bytes = order::watch(client.protocol, id, keys.iter().copied());
+                let founds = self.groups.founds(slot, group);
+                let bytes = order::watch(client.protocol, founds, id, keys.iter().copied());
                 self.ask(now, id, group.clone(), slot, bytes);
                 if let Some(client) = self.clients.get_mut(&id).filter(|_| is_first) {
                     client.first_watch = client.last_awaited();
@@ -149,13 +150,16 @@ impl Door {
             }
             return Next::Taken;
         }
-        let bytes = order::exec(protocol, id, &steps);
         let group = match slot {
             Some(slot) => self.groups.of_slot(slot).map(str::to_owned),
             None => watched.or_else(|| self.led().first().cloned()),
         };
         match group {
-            Some(group) => self.ask(now, id, group, slot.unwrap_or_default(), bytes),
+            Some(group) => {
+                let founds = slot.is_some_and(|slot| self.groups.founds(slot, &group));
+                let bytes = order::exec(protocol, founds, id, &steps);
+                self.ask(now, id, group, slot.unwrap_or_default(), bytes);
+            }
             None => {
                 let refusal = self.redirect(slot.unwrap_or_default());
                 let refusal = refusal.unwrap_or_else(|| error("CLUSTERDOWN Hash slot not served"));

@@ -41,6 +41,16 @@ pub enum Frame {
     },
     AskPiece(Piece),
     TellPiece(Piece),
+    /// A question to the leader of a log's group, or its answer. The nodes' machines know what stands in it.
+    AskGroup(Piece),
+    TellGroup(Piece),
+    /// To the directory's leader: the group of that log serves these slots, and has taken note of that version of the map.
+    Serves {
+        log: LogId,
+        parts: Vec<ServedPart>,
+    },
+    /// To the directory's leader: a wish for the map of slots, in JSON.
+    WantSlots(Vec<u8>),
     /// The past of the sender's disk: the first frame of a connection, and sent again when it grew.
     Past(Told),
 }
@@ -52,6 +62,14 @@ pub struct Piece {
     pub request: u64,
     /// At most [`STATE_PIECE_BYTES_MAX`].
     pub bytes: Vec<u8>,
+}
+
+/// Slots that a group serves, by the wish of this version of the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServedPart {
+    pub first: u16,
+    pub last: u16,
+    pub since: u32,
 }
 
 /// To the directory's leader: what the directory wants of a log and that log has chosen.
@@ -73,7 +91,13 @@ impl Frame {
             } => version::BARRIERS,
             Frame::Wishes(_) => version::WISHES,
             Frame::Past(_) => version::PASTS,
-            Frame::Stand { .. } | Frame::AskPiece(_) | Frame::TellPiece(_) => version::KINDS,
+            Frame::Stand { .. }
+            | Frame::AskPiece(_)
+            | Frame::TellPiece(_)
+            | Frame::AskGroup(_)
+            | Frame::TellGroup(_)
+            | Frame::Serves { .. }
+            | Frame::WantSlots(_) => version::KINDS,
             _ => version::FIRST,
         }
     }
@@ -140,6 +164,9 @@ pub enum Examined {
 /// One row of a state is at most so long, and its frame with it.
 pub const STATE_PIECE_BYTES_MAX: usize = 24 << 20;
 
+/// A wish for the map of slots is at most so long.
+pub const WANTED_BYTES_MAX: usize = 1 << 20;
+
 /// A question is about so many bytes at most.
 pub const PIECE_BYTES_MAX: u64 = 1 << 20;
 
@@ -164,6 +191,10 @@ const PAST: u8 = 9;
 const STAND: u8 = 10;
 const ASK_PIECE: u8 = 11;
 const TELL_PIECE: u8 = 12;
+const ASK_GROUP: u8 = 13;
+const TELL_GROUP: u8 = 14;
+const SERVES: u8 = 15;
+const WANT_SLOTS: u8 = 16;
 
 pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
     let mut out = vec![0; CONTROL_PREFIX];
@@ -225,6 +256,22 @@ pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
         Frame::TellPiece(piece) => {
             piece.put(&mut out);
             (TELL_PIECE, piece.log)
+        }
+        Frame::AskGroup(piece) => {
+            piece.put(&mut out);
+            (ASK_GROUP, piece.log)
+        }
+        Frame::TellGroup(piece) => {
+            piece.put(&mut out);
+            (TELL_GROUP, piece.log)
+        }
+        Frame::Serves { log, parts } => {
+            parts.put(&mut out);
+            (SERVES, *log)
+        }
+        Frame::WantSlots(bytes) => {
+            out.extend_from_slice(bytes);
+            (WANT_SLOTS, LogId(0))
         }
     };
     let body = &out[CONTROL_PREFIX..];
@@ -349,6 +396,20 @@ pub fn decode_control_body(prefix: &ControlPrefix, body: &[u8]) -> Result<Frame,
         },
         ASK_PIECE => Frame::AskPiece(Piece::parse(prefix.log, from)?),
         TELL_PIECE => Frame::TellPiece(Piece::parse(prefix.log, from)?),
+        ASK_GROUP => Frame::AskGroup(Piece::parse(prefix.log, from)?),
+        TELL_GROUP => Frame::TellGroup(Piece::parse(prefix.log, from)?),
+        SERVES => Frame::Serves {
+            log: prefix.log,
+            parts: Vec::parse(from)?,
+        },
+        WANT_SLOTS if prefix.log == LogId(0) => {
+            let bytes = from.rest();
+            if bytes.len() > WANTED_BYTES_MAX {
+                return Err(FrameError::Invalid("a wish for slots that is too long"));
+            }
+            Frame::WantSlots(bytes.to_vec())
+        }
+        WANT_SLOTS => return Err(FrameError::Invalid("a wish for the slots of one log")),
         PAST => return Err(FrameError::Invalid("the past of one log")),
         unknown => return Err(FrameError::Kind(unknown)),
     };
@@ -394,6 +455,22 @@ impl Encode for Examined {
             (3, 0) => Ok(Examined::Damaged),
             _ => Err(DecodeError::Invalid("what was examined")),
         }
+    }
+}
+
+impl Encode for ServedPart {
+    const BYTES_MIN: usize = 2 + 2 + 4;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.first.put(out);
+        self.last.put(out);
+        self.since.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<ServedPart, DecodeError> {
+        Ok(ServedPart {
+            first: u16::parse(from)?,
+            last: u16::parse(from)?,
+            since: u32::parse(from)?,
+        })
     }
 }
 

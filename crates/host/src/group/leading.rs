@@ -33,6 +33,11 @@ use running::Ran;
 
 /// Answers that wait until they may be given, in bytes: with more no command is executed.
 const ANSWERS_BYTES_MAX: usize = 32 << 20;
+/// A command whose machine said "later" is executed again as often.
+const LATER: Duration = Duration::from_millis(2);
+/// So many of these are kept, and so many bytes.
+const PARKED_MAX: usize = 4_096;
+const PARKED_BYTES_MAX: usize = 16 << 20;
 /// A command waits so long for somebody to lead.
 const HOLD: Duration = Duration::from_millis(1_800);
 /// After so long without a word what a deposed leader sent is unknown.
@@ -96,6 +101,9 @@ pub struct Leading {
     pub(super) fetches: u64,
     /// They need many rows, as others do that go on.
     deep: VecDeque<Waiting>,
+    /// Their machine said: later. And when they are executed again.
+    parked: Vec<Waiting>,
+    again_at: Time,
     sent: VecDeque<Sent>,
     seen: Vec<Seen>,
     barriers: u64,
@@ -124,6 +132,8 @@ impl Leading {
             pending: Pending::default(),
             fetches: 0,
             deep: VecDeque::new(),
+            parked: Vec::new(),
+            again_at: Time::ZERO,
             sent: VecDeque::new(),
             seen: Vec::new(),
             barriers: 0,
@@ -166,7 +176,12 @@ impl Leading {
         self.fetched.retain(is_other);
         self.pending.calls.retain(is_other);
         self.deep.retain(is_other);
+        self.parked.retain(is_other);
         self.held.remove(&order);
+    }
+
+    pub fn reign(&self) -> Option<StreamName> {
+        self.reign.as_ref().map(|reign| reign.stream)
     }
 
     pub fn is_ready(&self, keeping: &Keeping) -> bool {
@@ -403,6 +418,7 @@ impl Leading {
             pending: std::mem::take(&mut self.pending),
             ..Round::default()
         };
+        self.try_parked(now, wall_ms, core, &mut round);
         self.go_on(wall_ms, core, &mut round);
         let answers = match self.waiting.is_empty() && self.fetched.is_empty() {
             true => 0,
@@ -430,6 +446,47 @@ impl Leading {
         self.end_round(round, core, out);
     }
 
+    /// Executes those again whose machine said: later.
+    fn try_parked(&mut self, now: Time, wall_ms: Option<u64>, core: &Core, round: &mut Round) {
+        if self.parked.is_empty() || now < self.again_at {
+            return;
+        }
+        self.again_at = now + LATER;
+        let parked = std::mem::take(&mut self.parked);
+        let (over, others): (Vec<Waiting>, Vec<Waiting>) = parked
+            .into_iter()
+            .partition(|waiting| now >= waiting.call.since + HOLD);
+        for waiting in over {
+            let why = "what the command asks for is being moved, or made: ask again in a moment";
+            let order = waiting.call.order;
+            waiting.call.replier.reply(Outcome::NotNow(why.to_owned()));
+            self.let_follow(order);
+        }
+        for waiting in others {
+            self.execute_one(waiting, wall_ms, core, round);
+        }
+    }
+
+    /// Keeps a command whose machine said: later.
+    fn park(&mut self, waiting: Waiting) {
+        let bytes = self.parked.iter().map(|parked| parked.call.command.bytes());
+        if self.parked.len() >= PARKED_MAX || bytes.sum::<usize>() >= PARKED_BYTES_MAX {
+            let why = "too many commands wait for what is being moved: ask again in a moment";
+            return waiting.call.replier.reply(Outcome::NotNow(why.to_owned()));
+        }
+        self.parked.push(waiting.later());
+    }
+
+    /// What waits for a command of this order goes on.
+    fn let_follow(&mut self, order: Option<u64>) {
+        if let Some(held) = order.and_then(|order| self.held.remove(&order)) {
+            for waiting in held.into_iter().rev() {
+                self.waiting_bytes += waiting.call.command.bytes();
+                self.waiting.push_front(waiting);
+            }
+        }
+    }
+
     /// The bytes of answers that wait.
     fn answers_bytes(&self) -> usize {
         let seen = self.seen.iter().map(|seen| &seen.outcome);
@@ -453,21 +510,18 @@ impl Leading {
         round: &mut Round,
     ) {
         let order = waiting.call.order;
-        let unfinished =
-            |leading: &Leading, round: &Round| round.pending.calls.len() + leading.deep.len();
+        let unfinished = |leading: &Leading, round: &Round| {
+            round.pending.calls.len() + leading.deep.len() + leading.parked.len()
+        };
         let before = unfinished(self, round);
         self.try_one(waiting, wall_ms, core, round);
         let Some(order) = order else { return };
         if mutation::is(Mutation::OrderOvertaken) {
             return;
         }
-        if unfinished(self, round) > before {
-            self.held.entry(order).or_default();
-        } else if let Some(held) = self.held.remove(&order) {
-            for waiting in held.into_iter().rev() {
-                self.waiting_bytes += waiting.call.command.bytes();
-                self.waiting.push_front(waiting);
-            }
+        match unfinished(self, round) > before {
+            true => _ = self.held.entry(order).or_default(),
+            false => self.let_follow(Some(order)),
         }
     }
 
@@ -516,6 +570,7 @@ impl Leading {
         );
         let (outcome, done) = match ran {
             Ran::Missing(missing) => return self.ask_for(waiting, missing, round),
+            Ran::Later => return self.park(waiting),
             Ran::Done(outcome, done) => (outcome, done),
         };
         if done.writes.is_empty() && done.forgotten.is_empty() {
@@ -638,7 +693,9 @@ impl Leading {
         let waiting = self.waiting.iter().filter(|_| self.reign.is_none());
         let held = waiting.map(|waiting| waiting.call.since + HOLD);
         let soon = self.goes_on.then_some(Time::ZERO);
-        until.into_iter().chain(held).chain(soon).min()
+        let parked = (!self.parked.is_empty()).then_some(self.again_at);
+        let all = until.into_iter().chain(held).chain(soon);
+        all.chain(parked).min()
     }
 }
 

@@ -8,11 +8,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
 
 use commands::{Layout, PIECE_BYTES, StateMachine, Unknown};
 use formats::LogId;
 use paxos::NodeId;
 use serde::{Deserialize, Serialize};
+use slots::Map;
 
 use super::members::Members;
 use super::wishes::Touched;
@@ -33,6 +35,8 @@ struct Page {
     rescues: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     wishes: u64,
+    #[serde(default, skip_serializing_if = "is_new")]
+    slots: Map,
 }
 
 /// The part of a snapshot behind the logs, in one piece: some 100 bytes a log.
@@ -44,6 +48,12 @@ struct Rest<'a> {
     rescues: u64,
     #[serde(skip_serializing_if = "is_zero")]
     wishes: u64,
+    #[serde(skip_serializing_if = "is_new")]
+    slots: &'a Map,
+}
+
+fn is_new(slots: &Map) -> bool {
+    slots.version() == 0
 }
 
 /// The next thing in a snapshot.
@@ -117,6 +127,7 @@ impl StateMachine for Directory {
                     versions: self.versions,
                     rescues: u64::from(self.rescues),
                     wishes: self.wishes,
+                    slots: &self.slots,
                 };
                 let rest = serde_json::to_vec(&rest).expect(ALWAYS_JSON);
                 into.extend_from_slice(&rest[b"{".len()..]);
@@ -148,6 +159,7 @@ impl StateMachine for Directory {
             versions: page.versions,
             rescues: u32::try_from(page.rescues).map_err(|_| Unknown("too many rescues".into()))?,
             wishes: page.wishes,
+            slots: Arc::new(page.slots),
             speaks: self.speaks,
         };
         Ok(())
@@ -212,6 +224,7 @@ mod tests {
             versions: directory.versions,
             rescues: u64::from(directory.rescues),
             wishes: directory.wishes,
+            slots: (*directory.slots).clone(),
         };
         serde_json::to_vec(&page).unwrap()
     }

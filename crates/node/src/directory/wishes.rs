@@ -120,6 +120,8 @@ impl Directory {
             Command::SetNewest { .. }
             | Command::PrepareVersion { .. }
             | Command::DeleteLog { .. }
+            | Command::ChangeSlots { .. }
+            | Command::ServeSlots { .. }
             | Command::SetZone { .. } => Touched::Nobody,
         }
     }

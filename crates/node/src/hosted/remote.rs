@@ -175,8 +175,12 @@ impl Remote {
             Wish::Submit { stream, bytes } => self.submitted.push_back((stream, bytes)),
             Wish::Barrier { barrier } => _ = self.barriers.insert(barrier, Barrier::default()),
             Wish::Stuck { why } => self.stuck = why,
-            // Of clients, and not of the log.
-            Wish::ToClient { .. } => {}
+            // Of clients, of groups or of the directory, and not of the log.
+            Wish::ToClient { .. }
+            | Wish::AskGroup { .. }
+            | Wish::TellGroup { .. }
+            | Wish::Serves { .. }
+            | Wish::WantSlots(_) => {}
             Wish::Halted { why } => {
                 self.halted = Some(why);
                 // Its shelf may be damaged. It is not made anew, though, so its mark stays.

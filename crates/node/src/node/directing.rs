@@ -90,6 +90,7 @@ impl Node {
         }
         let (cluster, mut lent) = self.lend();
         cluster.confirm_directory(&mut lent);
+        self.tell_slots();
         let wished: Vec<LogId> = match self.cluster.take_wishes() {
             News::Nothing => Vec::new(),
             News::Of(logs) => logs.into_iter().collect(),

@@ -87,6 +87,9 @@ impl Node {
             }
             Frame::AskPiece(piece) => self.on_piece(peer, true, piece),
             Frame::TellPiece(piece) => self.on_piece(peer, false, piece),
+            Frame::AskGroup(piece) => self.on_group_word(peer, true, piece),
+            Frame::TellGroup(piece) => self.on_group_word(peer, false, piece),
+            Frame::Serves { .. } | Frame::WantSlots(_) => self.on_slots_told(peer, &frame),
             Frame::Past(told) => self.on_past_grown(peer, &told),
             Frame::Part(_) => {} // The connection's `Inbound` put it together with the others.
             Frame::Engine { log, message } => {

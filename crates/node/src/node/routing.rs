@@ -134,6 +134,9 @@ impl Node {
     pub(super) fn on_letter(&mut self, from: MachineId, letter: Letter) {
         match letter.open::<ToNode>() {
             Ok(wish) => {
+                let Some(wish) = self.on_slots_wish(wish) else {
+                    return;
+                };
                 let (logs, due) = (&mut self.logs, &mut self.due);
                 self.hosted.on_wish(wish, logs, due, &mut self.env);
             }

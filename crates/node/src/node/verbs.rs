@@ -35,6 +35,7 @@ mod retain;
 mod rows;
 mod scrub;
 mod show_log;
+mod slots;
 mod status;
 
 pub(in crate::node) use awaiting::Awaiting;
@@ -97,6 +98,8 @@ impl Node {
             Verb::Retain => self.retain(caller),
             Verb::Members => self.list_members(caller),
             Verb::ChangeMembers => self.change_members(caller),
+            Verb::Slots => self.tell_slots_map(caller),
+            Verb::ChangeSlots => self.change_slots(caller),
             Verb::Join => self.join_cluster(caller),
             Verb::Peer => self.greet_peer(caller),
         }

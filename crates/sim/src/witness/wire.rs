@@ -79,6 +79,10 @@ impl Witness {
                 | Frame::Stand { .. }
                 | Frame::AskPiece(_)
                 | Frame::TellPiece(_)
+                | Frame::AskGroup(_)
+                | Frame::TellGroup(_)
+                | Frame::Serves { .. }
+                | Frame::WantSlots(_)
                 | Frame::Past(_) => {}
             }
             rest = after;

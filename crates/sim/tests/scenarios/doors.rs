@@ -12,9 +12,9 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use door::{Door, DoorConfig, Slots, System, range_of};
+use door::{Door, DoorConfig, Slots, System};
 use formats::LogKind;
-use formats::slots::name_of;
+use formats::slots::{name_of, range_of};
 use host::{Bounds, Host, HostConfig, Shelves};
 use kv::slot_of;
 use node::hosted::Hosts;
@@ -124,6 +124,7 @@ impl Street {
                     advertise: address.clone(),
                     version: "simulated",
                     process: 1,
+                    seed: seed << 16 | starts << 40,
                     slots,
                     host: Host::new(config, now),
                     figures: Arc::default(),
@@ -137,6 +138,8 @@ impl Street {
             assert_eq!(*name, name_of(group as u16 + 1, 3));
             done(&mut stage, &format!("create-log {name} kind=kv"));
         }
+        let join = format!("change-slots join groups={}", GROUPS.join(","));
+        assert!(done(&mut stage, &join).starts_with("ok "));
         let groups = GROUPS.iter().zip(&witnesses).map(|(name, witness)| {
             let (first, last) = range_of(name).expect("it is a group's");
             (first, last, witness.clone())
@@ -283,7 +286,7 @@ impl Street {
         }
     }
 
-    fn strike(&mut self) {
+    pub fn strike(&mut self) {
         let group = self.below(3) as usize;
         let index = self.below(3) as usize;
         let leader = self.leader(group).unwrap_or(index);
@@ -325,7 +328,7 @@ impl Street {
             .set_wall_clock(self.stage.nodes[index], ahead_ms);
     }
 
-    fn mend(&mut self) {
+    pub fn mend(&mut self) {
         self.stage.world.heal_all();
         for index in 0..3 {
             self.racks[index].each(|media| media.fill(false));

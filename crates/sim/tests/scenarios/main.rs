@@ -7,6 +7,7 @@
 mod caller;
 mod model;
 mod patrons;
+mod porters;
 mod rebuilt;
 mod small_writes;
 mod stage;
@@ -35,6 +36,7 @@ mod hosts;
 mod lists;
 mod logs;
 mod memory;
+mod moves;
 mod overtaken;
 mod past;
 mod promises;

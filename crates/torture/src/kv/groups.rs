@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use client::admin::ChangeSlots;
 use client::{Client, NewLog};
-use door::range_of;
-use formats::slots::name_of;
+use formats::slots::{name_of, range_of};
 use resp::Value;
 use wire::LogKind;
 
@@ -30,6 +30,7 @@ pub fn make(client: &Client, groups: u16) -> Result<Vec<String>> {
             ..NewLog::default()
         })?;
     }
+    client.change_slots(&ChangeSlots::join(&names))?;
     Ok(names)
 }
 

@@ -21,6 +21,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
         };
     }
     let mut found: Vec<Finding> = missing(&view.groups).into_iter().collect();
+    found.extend(given(view));
     found.extend(view.groups.iter().filter_map(|group| led(group, view)));
     found.extend(
         view.groups
@@ -57,6 +58,24 @@ fn missing(groups: &[Group]) -> Option<Finding> {
         format!("{first}{and} is not there: nobody serves its slots"),
         "logberg kv init, which makes what is missing; or logberg restore, if there is a backup of it",
     ))
+}
+
+/// Slots that no group is to have, and such as are on their way.
+fn given(view: &View) -> Option<Finding> {
+    let map = view.map.as_ref()?;
+    if map.version == 0 {
+        let found = "no group was given slots yet: nothing is served";
+        return Some(Finding::must(CHECK, found, "logberg kv init"));
+    }
+    let moving = map
+        .moving
+        .iter()
+        .map(|one| u32::from(one.last - one.first) + 1);
+    let moving: u32 = moving.sum();
+    (moving > 0).then(|| {
+        let found = format!("{moving} slots are on their way to another group, and served meanwhile");
+        Finding::better(CHECK, found, "wait (logberg kv map --wait); or name another group for them, which ends this move (logberg kv move)")
+    })
 }
 
 fn led(group: &Group, view: &View) -> Option<Finding> {
@@ -264,8 +283,9 @@ mod tests {
         };
         let group = |number: u16| Group {
             group: name_of(number, 3),
-            first_slot: 0,
-            last_slot: 0,
+            slots: Some(vec!["0-5460".to_owned()]),
+            joined: true,
+            first_slot: Some(0),
             leader: Some(u64::from(number)),
             nodes: vec![1, 2, 3],
             members: vec![1, 2, 3],
@@ -273,6 +293,7 @@ mod tests {
             refusal: None,
         };
         View {
+            map: None,
             full: Vec::new(),
             groups: (1..=3).map(group).collect(),
             nodes: (1..=3).map(node).collect(),
@@ -297,6 +318,7 @@ mod tests {
     fn a_cluster_that_is_whole_has_nothing_to_change() {
         only(&view(), Verdict::Ok, "3 group(s)");
         let none = View {
+            map: None,
             full: Vec::new(),
             groups: Vec::new(),
             nodes: Vec::new(),

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use client::Client;
+use client::admin::{ChangeSlots, SlotsPart, SlotsTold, SlotsVerb};
 use client::backup::{RestoreError, RestoreOptions};
 use formats::slots::{group_of, name_of};
 use serde::Serialize;
@@ -37,7 +38,9 @@ pub fn back_up(global: &Global, client: &Client, to: &Path) -> Result<()> {
         );
         return Err(Failure::new(Kind::NotFound, sentence).into());
     }
-    let groups = groups_of(&client.statuses()?);
+    let map = client.slots(None)?;
+    still(&map)?;
+    let groups = groups_of(&client.statuses()?, Some(&map));
     if groups.is_empty() {
         let sentence = "no group serves keys: there is nothing to save";
         return Err(Failure::new(Kind::NotFound, sentence).into());
@@ -65,11 +68,107 @@ pub fn back_up(global: &Global, client: &Client, to: &Path) -> Result<()> {
             filled_before: false,
         });
     }
+    // ‡ Groups are saved one after the other: a slot that moved meanwhile would be there twice, or nowhere.
+    let after = client.slots(None)?;
+    if after.version != map.version {
+        let sentence = format!(
+            "slots moved while groups were saved (the map has version {}, and had {}): the backup does not hold together; wait until nothing is on its way (logberg kv map --wait), and run it again",
+            after.version, map.version
+        );
+        return Err(Failure::new(Kind::Refused, sentence).into());
+    }
+    let path = to.join(MAP);
+    let text = serde_json::to_vec_pretty(&map)?;
+    let beside = to.join(format!("{MAP}.new"));
+    fs::write(&beside, text).with_context(|| format!("cannot write {}", beside.display()))?;
+    fs::rename(&beside, &path).with_context(|| format!("cannot write {}", path.display()))?;
     shown(global, &done)
 }
 
+/// Which group had which slots, beside the groups' directories.
+const MAP: &str = "map.json";
+
+/// Nothing is on its way.
+fn still(map: &SlotsTold) -> Result<()> {
+    if map.moving.is_empty() {
+        return Ok(());
+    }
+    let sentence = "slots are on their way between groups: wait until none is (logberg kv map --wait), and run it again";
+    Err(Failure::new(Kind::Refused, sentence.to_owned()).into())
+}
+
+/// The map that was saved with the groups. `None`: it was saved by a program in which slots stayed where they were.
+fn saved_map(from: &Path) -> Result<Option<SlotsTold>> {
+    let path = from.join(MAP);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    match serde_json::from_slice(&text) {
+        Ok(map) => Ok(Some(map)),
+        Err(error) => {
+            let sentence = format!(
+                "{} is damaged: {error}; take the backup before it",
+                path.display()
+            );
+            Err(Failure::new(Kind::Corrupt, sentence).into())
+        }
+    }
+}
+
+/// Gives the slots to the groups as they were when these were saved.
+fn give_slots(client: &Client, names: &[String], map: Option<&SlotsTold>) -> Result<()> {
+    let moved = map.filter(|map| map.version > 1);
+    let Some(map) = moved else {
+        if client.slots(None)?.version == 0 {
+            client.change_slots(&ChangeSlots::join(names))?;
+        }
+        return Ok(());
+    };
+    let part = |part: &SlotsPart| {
+        let SlotsPart {
+            first,
+            last,
+            group,
+            since,
+        } = part;
+        format!("{first}-{last}:{group}:{since}")
+    };
+    let parts: Vec<String> = map.wanted.iter().map(part).collect();
+    client.change_slots(&ChangeSlots {
+        verb: SlotsVerb::Adopt,
+        groups: Vec::new(),
+        slots: Some(parts.join(",")),
+        plan: false,
+        version: Some(map.version),
+    })?;
+    Ok(())
+}
+
 pub fn restore(global: &Global, client: &Client, from: &Path) -> Result<()> {
-    let names = saved_groups(from)?;
+    let map = saved_map(from)?;
+    let names = match map.as_ref().filter(|map| map.version > 1) {
+        Some(map) => {
+            let known = client.slots(None)?;
+            // ‡ Each group's rows say which slots it has: they fit no other map.
+            let fits = known.version == 0 || known.wanted == map.wanted;
+            if !fits {
+                let sentence = "the slots of the saved cluster had moved, and this cluster has given its slots out otherwise: restore into one without groups of keys";
+                return Err(Failure::new(Kind::Refused, sentence.to_owned()).into());
+            }
+            let names = map.groups.iter().map(|group| group.name.clone());
+            let names: Vec<String> = names.collect();
+            if let Some(missing) = names.iter().find(|name| !from.join(name).is_dir()) {
+                let sentence = format!(
+                    "{missing} is not in {}: without it a part of the slots would be empty",
+                    from.display()
+                );
+                return Err(Failure::new(Kind::NotFound, sentence).into());
+            }
+            names
+        }
+        None => saved_groups(from)?,
+    };
     // ‡ All of it is sound, or nothing is written.
     for name in &names {
         let backup = backup::open(&from.join(name))?;
@@ -120,6 +219,7 @@ pub fn restore(global: &Global, client: &Client, from: &Path) -> Result<()> {
         );
         return Err(Failure::new(Kind::Refused, sentence).into());
     }
+    give_slots(client, &names, map.as_ref())?;
     super::spread(client, &names)?;
     shown(global, &done)
 }

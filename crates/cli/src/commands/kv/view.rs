@@ -2,15 +2,17 @@
 
 use anyhow::Result;
 use client::Client;
-use client::admin::Status;
+use client::admin::{SlotsTold, Status};
 use client::leader::leaders_by;
-use door::range_of;
+use formats::slots::range_of;
 use serde::Serialize;
 use terminal::show;
 
 use super::probe::{self, Probe};
 
 pub struct View {
+    /// Which group is to serve which slots; `None`: log 0 has no quorum that answers.
+    pub map: Option<SlotsTold>,
     /// Nodes whose disk takes nothing more of some group's log.
     pub full: Vec<u64>,
     /// In the order of their slots.
@@ -22,8 +24,13 @@ pub struct View {
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
     pub group: String,
-    pub first_slot: u16,
-    pub last_slot: u16,
+    /// As `0-5460`: what it serves, by the map of log 0. `null`: nobody told.
+    pub slots: Option<Vec<String>>,
+    /// Whether it is to have slots.
+    pub joined: bool,
+    /// One of its slots.
+    #[serde(skip)]
+    pub first_slot: Option<u16>,
     pub leader: Option<u64>,
     /// Those that can lead.
     pub nodes: Vec<u64>,
@@ -51,10 +58,28 @@ pub struct Node {
 }
 
 /// The groups that are there, in the order of their slots.
-pub fn groups_of(all: &[Status]) -> Vec<Group> {
+pub fn groups_of(all: &[Status], map: Option<&SlotsTold>) -> Vec<Group> {
     let leaders = leaders_by(all);
+    let is_known = |name: &str| map.is_some_and(|map| map.groups.iter().any(|g| g.name == name));
     let groups = leaders.iter().filter_map(|log| {
-        let (first_slot, last_slot) = range_of(&log.log)?;
+        // Without a map the names of the first groups say what they are.
+        let begins_at = range_of(&log.log).map(|(first, _)| first);
+        if !is_known(&log.log) && begins_at.is_none() {
+            return None;
+        }
+        let its = |map: &SlotsTold| {
+            let parts = map.served.iter().filter(|part| part.group == log.log);
+            spans_of(parts.map(|part| (part.first, part.last)))
+        };
+        let spans = map.map(its);
+        let first_slot = match &spans {
+            Some(spans) => spans.first().map(|(first, _)| *first),
+            None => begins_at,
+        };
+        let joined = map.is_some_and(|map| {
+            let mut groups = map.groups.iter();
+            groups.any(|group| group.name == log.log && group.joined)
+        });
         let mut nodes: Vec<u64> = log.candidates.iter().map(|one| one.node).collect();
         nodes.sort_unstable();
         let said = || {
@@ -82,8 +107,9 @@ pub fn groups_of(all: &[Status]) -> Vec<Group> {
         whole.dedup();
         Some(Group {
             group: log.log.clone(),
+            slots: spans.map(|spans| spans.iter().map(|span| shown(*span)).collect()),
+            joined,
             first_slot,
-            last_slot,
             leader: log.leader,
             nodes,
             members,
@@ -92,15 +118,52 @@ pub fn groups_of(all: &[Status]) -> Vec<Group> {
         })
     });
     let mut groups: Vec<Group> = groups.collect();
-    groups.sort_by_key(|group| (group.first_slot, group.last_slot));
+    let order = |group: &Group| (group.first_slot.unwrap_or(u16::MAX), group.group.clone());
+    groups.sort_by_key(order);
     groups
+}
+
+/// Neighbours are one.
+pub fn spans_of(parts: impl Iterator<Item = (u16, u16)>) -> Vec<(u16, u16)> {
+    let mut spans: Vec<(u16, u16)> = Vec::new();
+    for (first, last) in parts {
+        match spans.last_mut() {
+            Some(before) if before.1 + 1 == first => before.1 = last,
+            _ => spans.push((first, last)),
+        }
+    }
+    spans
+}
+
+pub fn shown((first, last): (u16, u16)) -> String {
+    match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    }
+}
+
+/// Some spans, and how many more there are.
+fn listed_spans(spans: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let shown = spans
+        .iter()
+        .take(SHOWN)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(" ");
+    match spans.len().saturating_sub(SHOWN) {
+        0 if spans.is_empty() => "none".to_owned(),
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 impl View {
     /// Asks all nodes, and tries where they answer clients.
     pub fn of(client: &Client) -> Result<View, client::AdminError> {
         let all = client.statuses()?;
-        let mut groups = groups_of(&all);
+        let map = client.slots(None).ok();
+        let mut groups = groups_of(&all, map.as_ref());
         // The last is the one that answered first: it said where the others are.
         let known = all.last().map(|status| &status.nodes[..]);
         let nodes = known.into_iter().flatten().map(|node| {
@@ -138,6 +201,7 @@ impl View {
         let full = all.iter().filter(is_full).map(|status| status.node);
         Ok(View {
             full: full.collect(),
+            map,
             nodes,
             groups,
         })
@@ -175,9 +239,11 @@ fn ask_leader(node: &Node, groups: &mut [Group]) {
     let led: Vec<&mut Group> = led
         .filter(|group| group.leader == Some(node.node))
         .collect();
-    let slots: Vec<u16> = led.iter().map(|group| group.first_slot).collect();
+    // One without slots serves nothing.
+    let slots: Vec<u16> = led.iter().filter_map(|group| group.first_slot).collect();
     let refusals = probe::refusals(place, &slots).unwrap_or_default();
-    for (group, refusal) in led.into_iter().zip(refusals) {
+    let asked = led.into_iter().filter(|group| group.first_slot.is_some());
+    for (group, refusal) in asked.zip(refusals) {
         group.refusal = refusal;
     }
 }
@@ -191,7 +257,10 @@ pub fn table_of(groups: &[Group]) -> String {
     for group in groups {
         table.add_row([
             group.group.clone(),
-            format!("{}-{}", group.first_slot, group.last_slot),
+            group
+                .slots
+                .as_ref()
+                .map_or("?".to_owned(), |spans| listed_spans(spans)),
             group
                 .leader
                 .map_or_else(|| "nobody".to_owned(), |leader| leader.to_string()),

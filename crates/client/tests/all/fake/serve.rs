@@ -153,6 +153,9 @@ impl Conversation {
             Request::Trim { .. } | Request::Retain { .. } => {
                 self.refuse(Refusal::new(Code::BadRequest, "Nothing is trimmed here."))
             }
+            Request::Slots { .. } | Request::ChangeSlots(_) => {
+                self.refuse(Refusal::new(Code::Refused, "No keys are here."))
+            }
             Request::Members { .. } | Request::ChangeMembers(_) => {
                 self.refuse(Refusal::new(Code::Refused, "Members do not change here."))
             }

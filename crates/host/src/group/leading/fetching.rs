@@ -80,6 +80,15 @@ impl Waiting {
         }
     }
 
+    /// The command is executed from its beginning, with the same numbers drawn.
+    pub fn later(self) -> Waiting {
+        Waiting {
+            is_deep: self.is_deep,
+            random: self.random,
+            ..Waiting::new(self.number, self.call)
+        }
+    }
+
     /// Takes of these rows the ones that it asked for, and the pages behind them.
     fn take(&mut self, rows: &Rows) {
         let mut came = false;
@@ -249,7 +258,8 @@ impl Leading {
         let pending = std::mem::take(&mut self.pending).calls;
         let deep = std::mem::take(&mut self.deep);
         let all = fetching.chain(held).chain(fetched);
-        let all = all.chain(pending).chain(deep);
+        let parked = std::mem::take(&mut self.parked);
+        let all = all.chain(pending).chain(deep).chain(parked);
         self.again(all.map(|waiting| (waiting.number, waiting.call)));
     }
 

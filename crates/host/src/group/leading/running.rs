@@ -6,12 +6,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::machine::{Command, Machine, Outcome};
 use crate::overlay::Overlay;
 use crate::sessions;
-use crate::state::{Done, Missing, Pinned, State};
+use crate::state::{Done, Missing, Pinned, State, Stop, Why};
 
 pub enum Ran {
     Done(Outcome, Done),
     /// Nothing is done: these rows have to be fetched.
     Missing(Missing),
+    /// Nothing is done: it has to wait.
+    Later,
 }
 
 pub fn run(
@@ -33,6 +35,11 @@ pub fn run(
     }
     let why = match executed {
         Ok(Ok(outcome)) => return Ran::Done(outcome, state.done()),
+        Ok(Err(Stop(Why::Later))) => return Ran::Later,
+        Ok(Err(Stop(Why::Answered(answer)))) => {
+            let done = state.done().without_writes();
+            return Ran::Done(Outcome::Chosen(answer), done);
+        }
         Ok(Err(stop)) => sessions::refusal(stop).unwrap_or_default(),
         Err(panic) => {
             let why = format!("the command made the machine panic: {}", message(&*panic));

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use client::admin::ChangeSlots;
 use client::{AdminError, Client, NewLog, Timeouts};
 use formats::slots::name_of;
 use wire::LogKind;
@@ -58,6 +59,7 @@ impl Nodes {
             });
             made_or_there(made.map(drop))?;
         }
+        client.change_slots(&ChangeSlots::join(&nodes.groups))?;
         made_or_there(client.create_log(RAW).map(drop))?;
         let addresses = nodes.cluster.addresses();
         level::wait_all_ready(&addresses, &nodes.groups, READY)?;

@@ -116,9 +116,6 @@ impl Node {
             None if create.kind != LogKind::Kv && group_of(name).is_some() => {
                 refuse(not_a_group(name))
             }
-            None if !self.cluster.directory.fits_groups(name, create.kind) => {
-                refuse(not_a_group(name))
-            }
             // A member that leaves since made nothing of the command.
             None if create.proposed => match create.check_members(&self.cluster.directory) {
                 Ok(_) => Answer::Wait,
@@ -155,7 +152,7 @@ impl Node {
 
 fn not_a_group(name: &str) -> Refusal {
     let sentence = format!(
-        "{name} cannot be a group of keys: all groups are made together, and each slot is served by one; make them with `logberg kv init`"
+        "{name} is the name of a group of keys, and tools would take it for one: choose another, or make groups with `logberg kv init`"
     );
     Refusal::new("bad-request", sentence)
 }

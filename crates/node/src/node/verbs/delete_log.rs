@@ -99,6 +99,13 @@ impl Node {
             .logs
             .get(&id)
             .is_some_and(|e| e.sealing);
+        let may_go = self.cluster.directory.slots.may_go(id.0);
+        if let Err(why) = may_go
+            && !sealing
+        {
+            let sentence = format!("{name} cannot be deleted: {why}");
+            return Answer::Line(Refusal::new("refused", sentence).encode());
+        }
         if !self.logs.can_direct() {
             // The next leader of log 0 is asked again.
         } else if !delete.proposed {

@@ -1,0 +1,178 @@
+//! Slots that go to other groups: the plan first, then the change, then how far it has come.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use client::admin::{ChangeSlots, SlotsChanged, SlotsMove, SlotsTold, SlotsVerb};
+use client::{AdminError, Client, NewLog};
+use indicatif::{ProgressBar, ProgressStyle};
+use terminal::exit::{Failure, Kind};
+use terminal::show;
+use wire::LogKind;
+
+use super::How;
+use super::view::{shown, spans_of};
+use crate::global::Global;
+
+const POLL: Duration = Duration::from_millis(200);
+
+pub fn join(
+    global: &Global,
+    client: &Client,
+    groups: &[String],
+    members: &[u64],
+    how: How,
+) -> Result<()> {
+    let known = client.slots(None)?;
+    for name in groups {
+        if known.groups.iter().any(|group| group.name == *name) {
+            continue;
+        }
+        if how.plan {
+            let sentence = format!(
+                "there is no group {name} yet: make it first to see the plan (logberg log create {name} --kind kv), or join it without --plan"
+            );
+            return Err(Failure::new(Kind::NotFound, sentence).into());
+        }
+        let new = NewLog {
+            name: name.clone(),
+            kind: LogKind::Kv,
+            members: members.to_vec(),
+            ..NewLog::default()
+        };
+        match client.create_new_log(&new) {
+            Ok(_) | Err(AdminError::Exists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    change(global, client, SlotsVerb::Join, groups.to_vec(), None, how)
+}
+
+pub fn change(
+    global: &Global,
+    client: &Client,
+    verb: SlotsVerb,
+    groups: Vec<String>,
+    slots: Option<String>,
+    how: How,
+) -> Result<()> {
+    let asked = ChangeSlots {
+        verb,
+        groups,
+        slots,
+        plan: how.plan,
+        version: None,
+    };
+    let changed = client.change_slots(&asked)?;
+    if !global.json {
+        show::print(told(&changed, how.plan))?;
+    }
+    if !how.plan && !how.no_wait {
+        wait(global, client)?;
+    }
+    match global.json {
+        true => show::print_json(&changed),
+        false => Ok(()),
+    }
+}
+
+fn told(changed: &SlotsChanged, is_plan: bool) -> String {
+    if changed.version == changed.before {
+        return format!("already so: the map stays at version {}", changed.version);
+    }
+    let would = if is_plan { "would move" } else { "move" };
+    let head = format!(
+        "{} slots {would}; the map {} version {}",
+        changed.slots,
+        if is_plan { "would get" } else { "has" },
+        changed.version
+    );
+    match changed.moves.is_empty() {
+        true => head,
+        false => format!("{head}\n\n{}", moves_table(&changed.moves)),
+    }
+}
+
+fn moves_table(moves: &[SlotsMove]) -> String {
+    let mut table = show::table(&["SLOTS", "FROM", "TO"]);
+    for one in moves {
+        let from = one.from.clone().unwrap_or_else(|| "nobody".to_owned());
+        table.add_row([shown((one.first, one.last)), from, one.to.clone()]);
+    }
+    show::lines(&table)
+}
+
+/// Shows how far slots have come, until none is on its way.
+fn wait(global: &Global, client: &Client) -> Result<()> {
+    let left = |map: &SlotsTold| {
+        let slots = map.moving.iter();
+        slots
+            .map(|one| u64::from(one.last - one.first) + 1)
+            .sum::<u64>()
+    };
+    let first = left(&client.slots(None)?);
+    if first == 0 {
+        return Ok(());
+    }
+    let bar = match global.json {
+        true => ProgressBar::hidden(),
+        false => ProgressBar::new(first),
+    };
+    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} slots moved, {elapsed}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    loop {
+        // A leader of log 0 that dies is followed by another: the moves go on by themselves.
+        let now = match client.slots(None) {
+            Ok(map) => left(&map),
+            Err(error) => {
+                bar.abandon();
+                eprintln!("the moves go on by themselves: see `logberg kv map`");
+                return Err(error.into());
+            }
+        };
+        bar.set_length(first.max(now));
+        bar.set_position(first.max(now) - now);
+        if now == 0 {
+            bar.finish_and_clear();
+            return Ok(());
+        }
+        thread::sleep(POLL);
+    }
+}
+
+pub fn map(global: &Global, client: &Client, version: Option<u32>, waits: bool) -> Result<()> {
+    if waits {
+        wait(global, client)?;
+    }
+    let map = client.slots(version)?;
+    if global.json {
+        return show::print_json(&map);
+    }
+    if map.version == 0 {
+        return show::print("no group was given slots yet: logberg kv init");
+    }
+    let mut parts = vec![format!(
+        "version {} of {} (from {} on they are known)",
+        map.version, map.last_version, map.first_version
+    )];
+    let mut table = show::table(&["GROUP", "SLOTS", "COUNT"]);
+    let mut names: Vec<&str> = map.wanted.iter().map(|part| &*part.group).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let its = map.wanted.iter().filter(|part| part.group == name);
+        let spans = spans_of(its.map(|part| (part.first, part.last)));
+        let count: u32 = spans
+            .iter()
+            .map(|(first, last)| u32::from(last - first) + 1)
+            .sum();
+        let spans: Vec<String> = spans.into_iter().map(shown).collect();
+        table.add_row([name.to_owned(), spans.join(" "), count.to_string()]);
+    }
+    parts.push(show::lines(&table));
+    if !map.moving.is_empty() {
+        parts.push(format!("on their way:\n{}", moves_table(&map.moving)));
+    }
+    show::print(parts.join("\n\n"))
+}

@@ -1,0 +1,255 @@
+//! Slots that move between groups of real nodes, while clients write and nodes die.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use resp::Value;
+use serde_json::Value as Json;
+
+use crate::keys::{Client, Keys, insist, start};
+
+fn fails(keys: &Keys, arguments: &[&str], code: i32, part: &str) {
+    let output = keys.run(arguments);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+    assert!(said.contains(part), "{arguments:?}: {said}");
+}
+
+fn served(map: &Json, name: &str) -> u64 {
+    let groups = map["groups"].as_array().expect("groups");
+    let group = groups.iter().find(|group| group["name"] == name);
+    group.map_or(0, |group| group["served"].as_u64().expect("a count"))
+}
+
+/// Keys in slots all over, each in a session of its own: each command is done once, however often it is sent.
+struct Counters {
+    client: Client,
+    sessions: Vec<(String, String)>,
+    steps: i64,
+}
+
+impl Counters {
+    fn open(keys: &Keys, writer: usize) -> Counters {
+        let mut client = keys.client();
+        let names = (0..12).map(|at| format!("{writer}:{at}"));
+        let sessions = names.map(|name| match insist(&mut client, &["ONCE.OPEN", &name]) {
+            Value::Integer(session) => (name, session.to_string()),
+            other => panic!("{other:?}"),
+        });
+        Counters {
+            sessions: sessions.collect(),
+            client,
+            steps: 0,
+        }
+    }
+
+    fn step(&mut self) {
+        self.steps += 1;
+        let sequence = self.steps.to_string();
+        for (name, session) in &self.sessions {
+            let words = ["ONCE", name, session, &sequence, "INCR", name];
+            let told = insist(&mut self.client, &words);
+            assert_eq!(told, Value::Integer(self.steps), "{words:?}");
+            let list = format!("{{{name}}}list");
+            let push = ["ONCE", name, session, &sequence, "RPUSH", &list, &sequence];
+            let again = insist(&mut self.client, &push);
+            assert_eq!(again, told, "the same number is the same command: {push:?}");
+        }
+    }
+
+    fn check(&mut self) {
+        for (name, _) in &self.sessions {
+            let told = self.client.told(&["GET", name]);
+            assert_eq!(told, Value::bulk(self.steps.to_string()), "{name}");
+        }
+    }
+}
+
+fn wait_settled(keys: &Keys) -> Json {
+    let begun = Instant::now();
+    loop {
+        let output = keys.run(&["kv", "map", "--wait"]);
+        if output.status.success() {
+            return serde_json::from_slice(&output.stdout).expect("JSON");
+        }
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(begun.elapsed() < Duration::from_secs(60), "{said}");
+    }
+}
+
+#[test]
+fn slots_move_while_clients_write_and_nodes_die() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    fails(&keys, &["kv", "move", "5", "--to", "kv-9"], 5, "kv-9");
+    keys.logberg(&["kv", "init"]);
+    let plan = keys.logberg(&["kv", "move", "0-99", "--to", "kv-2-of-3", "--plan"]);
+    assert_eq!(
+        (plan["slots"].as_u64(), plan["version"].as_u64()),
+        (Some(100), Some(2))
+    );
+    assert_eq!(
+        keys.logberg(&["kv", "map"])["version"],
+        1,
+        "a plan changes nothing"
+    );
+
+    let ends = Arc::new(AtomicBool::new(false));
+    let writers = (0..3).map(|writer| {
+        let (mut counters, ends) = (Counters::open(&keys, writer), ends.clone());
+        thread::spawn(move || {
+            while !ends.load(Ordering::Relaxed) {
+                counters.step();
+            }
+            counters
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+
+    // Another group joins, and each node dies once on the way.
+    keys.logberg(&["kv", "join", "kv-4", "--no-wait"]);
+    for victim in 1..=3 {
+        thread::sleep(Duration::from_millis(150));
+        keys.cluster.kill(victim).expect("it dies");
+        keys.cluster.restart(victim).expect("it starts");
+        keys.cluster
+            .wait_ready(Duration::from_secs(30))
+            .expect("it is ready");
+    }
+    let map = wait_settled(&keys);
+    assert_eq!(
+        (map["version"].as_u64(), served(&map, "kv-4")),
+        (Some(2), 4_096)
+    );
+
+    // One leaves, and its log goes once it has no slots.
+    fails(
+        &keys,
+        &["log", "delete", "kv-1-of-3", "--yes"],
+        4,
+        "kv leave",
+    );
+    keys.logberg(&["kv", "leave", "kv-1-of-3"]);
+    keys.logberg(&["log", "delete", "kv-1-of-3", "--yes"]);
+    keys.logberg(&["kv", "move", "0-4000", "--to", "kv-4", "--no-wait"]);
+    keys.logberg(&["kv", "move", "0-4000", "--to", "kv-3-of-3", "--no-wait"]);
+    keys.logberg(&["kv", "balance", "--no-wait"]);
+    keys.begin_anew();
+    let map = wait_settled(&keys);
+    for name in ["kv-2-of-3", "kv-3-of-3", "kv-4"] {
+        assert!(served(&map, name).abs_diff(16_384 / 3) <= 1, "{map}");
+    }
+    assert_eq!(
+        keys.logberg(&["kv", "map", "--version", "1"])["wanted"]
+            .as_array()
+            .map(Vec::len),
+        Some(3)
+    );
+    fails(&keys, &["kv", "map", "--version", "99"], 4, "not known");
+    fails(
+        &keys,
+        &["kv", "move", "16384", "--to", "kv-4"],
+        2,
+        "0 to 16383",
+    );
+    fails(
+        &keys,
+        &["kv", "move", "5", "5-6", "--to", "kv-4"],
+        4,
+        "twice",
+    );
+    fails(&keys, &["kv", "leave", "main"], 4, "no group of keys");
+
+    ends.store(true, Ordering::Relaxed);
+    let mut all: Vec<Counters> = writers
+        .into_iter()
+        .map(|writer| writer.join().expect("it ends well"))
+        .collect();
+    all.iter_mut().for_each(Counters::check);
+    let steps: Vec<i64> = all.iter().map(|counters| counters.steps).collect();
+    assert!(steps.iter().all(|steps| *steps > 20), "{steps:?}");
+
+    // The keys of a cluster whose slots have moved, in another cluster.
+    let saved = directory.path().join("saved");
+    std::fs::create_dir(&saved).expect("it is made");
+    let saved = saved.to_str().expect("text");
+    keys.logberg(&["kv", "backup", "--to", saved]);
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let other = start(elsewhere.path());
+    other.logberg(&["kv", "restore", saved]);
+    let again = other.logberg(&["kv", "map"]);
+    assert_eq!(again["version"], map["version"]);
+    for counters in &mut all {
+        counters.client = other.client();
+        counters.check();
+        counters.step();
+    }
+    // And they move on there.
+    other.logberg(&["kv", "leave", "kv-4"]);
+    for counters in &mut all {
+        counters.step();
+        counters.check();
+    }
+}
+
+fn array(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(items) => items,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn clients_move_slots_by_the_commands_that_they_know() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    client.told(&["SET", "a", "1"]);
+    let slot = kv::slot_of(b"a").to_string();
+    let ids = client.each(&["CLUSTER", "MYID"]);
+    let is_an_error =
+        |value: &Value, part: &str| matches!(value, Value::Error(why) if why.contains(part));
+    for id in &ids {
+        let Value::Bulk(id) = id else {
+            panic!("{id:?}")
+        };
+        let id = String::from_utf8_lossy(id).into_owned();
+        let words = [
+            "CLUSTER",
+            "MIGRATESLOTS",
+            "SLOTSRANGE",
+            &slot,
+            &slot,
+            "NODE",
+            &id,
+        ];
+        let told = client.told(&words);
+        // A node may lead two groups for a moment, or none.
+        if is_an_error(&told, "logberg kv move") {
+            continue;
+        }
+        assert_eq!(told, Value::OK);
+        assert_eq!(client.told(&["GET", "a"]), Value::bulk("1"));
+        wait_settled(&keys);
+        assert!(array(client.told(&["CLUSTER", "GETSLOTMIGRATIONS"])).is_empty());
+    }
+    let nobody = "0".repeat(40);
+    for (words, part) in [
+        (
+            &["SLOTSRANGE", "0", "16384", "NODE", "x"][..],
+            "out of range",
+        ),
+        (&["SLOTSRANGE", "5", "4", "NODE", "x"], "out of range"),
+        (&["SLOTSRANGE", "0", "5", "NODE", &nobody], "leads no group"),
+        (&["SLOTSRANGE", "NODE", "x"], "say CLUSTER MIGRATESLOTS"),
+        (&["NODE", "x"], "say CLUSTER MIGRATESLOTS"),
+    ] {
+        let words = [&["CLUSTER", "MIGRATESLOTS"][..], words].concat();
+        let told = client.told(&words);
+        assert!(is_an_error(&told, part), "{words:?}: {told:?}");
+    }
+    assert_eq!(client.told(&["CLUSTER", "CANCELSLOTMIGRATIONS"]), Value::OK);
+}

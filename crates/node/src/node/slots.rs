@@ -1,0 +1,148 @@
+//! The slots of keys: their map goes from log 0 to the machine that serves them, and what that says goes to the directory, or to another group.
+//!
+//! ```text
+//!  log 0 ─ the map ─▶ node ─ SlotsMapped ─▶ door ─ Serves ─▶ node ─ Frame::Serves ─▶ whoever leads log 0 ─▶ log 0
+//!                                            door ─ AskGroup ─▶ node ─ Frame::AskGroup ─▶ the node that leads that group ─▶ its door
+//! ```
+//!
+//! ‡ A word on what a group serves is heard from nodes that have a vote in its log, and is a fact of that log: no delay makes it wrong, for a newer one
+//! has a greater number.
+
+use formats::frame::{Piece, ServedPart};
+use formats::{Frame, LogId};
+use letters::{ToNode, Wish};
+use paxos::NodeId;
+use slots::{Change, Span};
+
+use super::Node;
+use crate::directory::Command;
+
+impl Node {
+    /// Takes a wish of a machine that concerns slots, or gives it back.
+    pub(super) fn on_slots_wish(&mut self, wish: ToNode) -> Option<ToNode> {
+        let ToNode { log, what } = wish;
+        match what {
+            Wish::AskGroup { request, bytes } => self.ask_group(Piece {
+                log,
+                request,
+                bytes,
+            }),
+            Wish::TellGroup { to, request, bytes } => {
+                let piece = Piece {
+                    log,
+                    request,
+                    bytes,
+                };
+                self.send_group_word(to, false, piece);
+            }
+            Wish::Serves { parts } => {
+                let frame = Frame::Serves { log, parts };
+                self.to_director(frame);
+            }
+            Wish::WantSlots(change) => {
+                let bytes = serde_json::to_vec(&change).unwrap_or_default();
+                self.to_director(Frame::WantSlots(bytes));
+            }
+            what => return Some(ToNode { log, what }),
+        }
+        None
+    }
+
+    fn ask_group(&mut self, piece: Piece) {
+        let Some(log) = self.logs.get_mut(&piece.log) else {
+            return;
+        };
+        let port = log.port(&mut self.env);
+        let to = match port.is_leading() {
+            true => Some(self.env.own.identity.node),
+            false => port.leader().map(|(node, ..)| node),
+        };
+        if let Some(to) = to {
+            self.send_group_word(to, true, piece);
+        }
+    }
+
+    fn send_group_word(&mut self, to: NodeId, asks: bool, piece: Piece) {
+        let own = self.env.own.identity.node;
+        if to == own {
+            let (logs, env) = (&mut self.logs, &mut self.env);
+            return self.hosted.on_group_word(own, asks, piece, logs, env);
+        }
+        let frame = match asks {
+            true => Frame::AskGroup(piece),
+            false => Frame::TellGroup(piece),
+        };
+        self.peers.send(&mut self.env, to, &frame);
+    }
+
+    /// Takes a peer's word between groups.
+    pub(super) fn on_group_word(&mut self, peer: NodeId, asks: bool, piece: Piece) {
+        if self.hears(peer, piece.log) {
+            let (logs, env) = (&mut self.logs, &mut self.env);
+            self.hosted.on_group_word(peer, asks, piece, logs, env);
+        }
+    }
+
+    /// Hands a word on slots to whoever leads the directory.
+    fn to_director(&mut self, frame: Frame) {
+        let own = self.env.own.identity.node;
+        match self.logs.director() {
+            Some(director) if director == own => self.on_slots_told(own, &frame),
+            Some(director) => self.peers.send(&mut self.env, director, &frame),
+            None => {}
+        }
+    }
+
+    /// Takes a word on slots, where this node leads the directory.
+    pub(super) fn on_slots_told(&mut self, from: NodeId, frame: &Frame) {
+        if !self.logs.can_direct() || !self.cluster.is_confirmed() {
+            return;
+        }
+        let command = match frame {
+            Frame::Serves { log, parts } => self.served(from, *log, parts),
+            Frame::WantSlots(bytes) if self.cluster.directory.nodes.contains_key(&from) => {
+                let change = serde_json::from_slice::<Change>(bytes).ok();
+                let wanted =
+                    change.filter(|change| self.cluster.directory.may_change_slots(change));
+                wanted.map(|change| Command::ChangeSlots {
+                    change,
+                    expects: None,
+                })
+            }
+            _ => None,
+        };
+        if let Some(command) = command {
+            let (cluster, mut lent) = self.lend();
+            cluster.propose_command(&mut lent, &command);
+        }
+    }
+
+    /// What is news of a group's word.
+    fn served(&self, from: NodeId, log: LogId, parts: &[ServedPart]) -> Option<Command> {
+        let is_own = from == self.env.own.identity.node;
+        if !is_own && !self.cluster.has_vote(&self.logs, from, log) {
+            return None;
+        }
+        let map = &self.cluster.directory.slots;
+        let is_news = |part: &&ServedPart| {
+            let span = Span::new(part.first, part.last);
+            span.is_some_and(|span| map.is_news(span, part.since, log.0))
+        };
+        let parts = parts.iter().filter(is_news);
+        let parts: Vec<(u16, u16, u32)> = parts
+            .map(|part| (part.first, part.last, part.since))
+            .collect();
+        (!parts.is_empty()).then_some(Command::ServeSlots {
+            group: log.0,
+            parts,
+        })
+    }
+
+    /// Tells this node's machines of the map, once what is read of log 0 is current.
+    pub(super) fn tell_slots(&mut self) {
+        if self.cluster.is_confirmed() {
+            let map = &self.cluster.directory.slots;
+            self.hosted.tell_slots(map, &mut self.env);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Which group of keys serves which slots.
+
+use serde::{Deserialize, Serialize};
+
+/// The answer to `slots`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SlotsTold {
+    /// Counts changes of the map; 0: no group ever joined.
+    pub version: u32,
+    pub groups: Vec<SlotsGroup>,
+    /// All slots, and the groups that are to serve them.
+    pub wanted: Vec<SlotsPart>,
+    /// The slots that groups said they serve.
+    pub served: Vec<SlotsPart>,
+    /// What is on its way.
+    pub moving: Vec<SlotsMove>,
+    /// The versions that can be asked for: the first ones, and the last.
+    pub first_version: u32,
+    pub last_version: u32,
+}
+
+/// A group of keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SlotsGroup {
+    pub name: String,
+    pub log: u64,
+    /// Whether it is to have slots.
+    pub joined: bool,
+    /// How many slots it is to have, and serves.
+    pub wanted: u32,
+    pub served: u32,
+}
+
+/// Slots from the first to the last, both among them, and whose they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SlotsPart {
+    pub first: u16,
+    pub last: u16,
+    pub group: String,
+    /// The version of the map that gave them to it.
+    pub since: u32,
+}
+
+/// Slots on their way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SlotsMove {
+    pub first: u16,
+    pub last: u16,
+    /// `null`: nobody serves them yet.
+    pub from: Option<String>,
+    pub to: String,
+}
+
+/// The answer to `change-slots`: what it moves, or would.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SlotsChanged {
+    /// The version before, and the one with the change: the same if it changes nothing.
+    pub before: u32,
+    pub version: u32,
+    pub moves: Vec<SlotsMove>,
+    pub slots: u32,
+}
