@@ -44,3 +44,9 @@ mod watched;
 pub use client::BULK_BYTES_MAX;
 pub use door::{Door, DoorConfig, System};
 pub use slots::Slots;
+
+/// The steps of a group's machine by which slots are handed over, for whoever looks at them from outside.
+pub mod handover {
+    pub use crate::moving::words::{Change, Piece, Row, Span, Step, Told};
+    pub use crate::slots::handover::take;
+}

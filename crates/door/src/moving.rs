@@ -115,7 +115,7 @@ pub struct Moving {
     requests: u64,
     tell: Sender<Came>,
     told: Receiver<Came>,
-    /// Slots whose rows came here, for figures.
+    /// The bytes of rows that came here, and the slots that are owned since: for figures.
     pub taken_bytes: u64,
     pub owned_slots: u64,
 }

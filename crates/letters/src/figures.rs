@@ -175,6 +175,11 @@ pub struct DoorFigures {
     pub clients_closed: Figure,
     /// Keys that were taken away because their deadline had passed, though nobody asked for them.
     pub expired_keys: Figure,
+    /// Slots that are on their way to groups that are led here, now.
+    pub slots_coming: Figure,
+    /// The bytes of rows that came with slots, and the slots that were owned since.
+    pub moved_bytes: Figure,
+    pub moved_slots: Figure,
 }
 
 impl DoorFigures {

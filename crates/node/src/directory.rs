@@ -111,6 +111,11 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expects: Option<u32>,
     },
+    /// All groups of keys end, and nobody is to have slots.
+    DropSlots {
+        /// Only if that is the map's version still.
+        expects: u32,
+    },
     /// A group serves these slots, first to last, and has taken note of that version of the map.
     ServeSlots {
         group: u32,
@@ -399,6 +404,11 @@ impl Directory {
                 let fits = expects.is_none_or(|version| version == self.slots.version());
                 if fits && self.may_change_slots(change) {
                     self.change_slots(change);
+                }
+            }
+            Command::DropSlots { expects } => {
+                if *expects == self.slots.version() {
+                    self.drop_slots();
                 }
             }
             Command::ServeSlots { group, parts } => self.serve_slots(*group, parts),

@@ -18,6 +18,8 @@ mod doors;
 mod doorstep;
 #[path = "scenarios/drawn.rs"]
 mod drawn;
+#[path = "scenarios/handed.rs"]
+mod handed;
 #[path = "scenarios/histories.rs"]
 mod histories;
 #[path = "scenarios/hosted.rs"]
@@ -26,12 +28,16 @@ mod hosted;
 mod hosts;
 #[path = "scenarios/model.rs"]
 mod model;
+#[path = "scenarios/moves.rs"]
+mod moves;
 #[path = "scenarios/overtaken.rs"]
 mod overtaken;
 #[path = "scenarios/past.rs"]
 mod past;
 #[path = "scenarios/patrons.rs"]
 mod patrons;
+#[path = "scenarios/porters.rs"]
+mod porters;
 #[path = "scenarios/rebuilt.rs"]
 mod rebuilt;
 #[path = "scenarios/recovery.rs"]
@@ -46,7 +52,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 51] = [
+const RULES: [(Mutation, fn()); 64] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -250,6 +256,55 @@ const RULES: [(Mutation, fn()); 51] = [
     (
         Mutation::HostForgetsLaterWrites,
         doors::drawn_commands_are_answered_as_the_logs_say_whatever_fails,
+    ),
+    (
+        Mutation::ServedWithoutToken,
+        moves::slots_move_while_clients_write,
+    ),
+    (
+        Mutation::ChangesNotNoted,
+        moves::slots_move_while_clients_write,
+    ),
+    (
+        Mutation::PrefixesNotNoted,
+        moves::slots_move_while_clients_write,
+    ),
+    (
+        Mutation::FreezeOfOldWish,
+        handed::a_wish_that_was_overtaken_takes_no_slot_away,
+    ),
+    (
+        Mutation::ReleaseOfFrozen,
+        handed::what_is_frozen_for_a_group_is_not_given_up,
+    ),
+    (
+        Mutation::FoundedAgain,
+        moves::slots_move_while_clients_write,
+    ),
+    (
+        Mutation::PagesInAnyOrder,
+        handed::a_page_of_another_place_is_not_taken,
+    ),
+    (
+        Mutation::TailsInAnyOrder,
+        handed::changes_of_another_place_are_not_taken,
+    ),
+    (
+        Mutation::OwnedBeforeFrozen,
+        moves::slots_move_while_clients_write,
+    ),
+    (
+        Mutation::OwnedWithoutTail,
+        moves::slots_move_while_clients_write,
+    ),
+    (Mutation::GoneUnasked, moves::slots_move_while_clients_write),
+    (
+        Mutation::TimeLeftBehind,
+        handed::the_time_of_a_slot_moves_with_it,
+    ),
+    (
+        Mutation::FrozenSlotsExpire,
+        moves::drawn_moves_lose_nothing_whatever_fails,
     ),
 ];
 

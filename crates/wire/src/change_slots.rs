@@ -18,6 +18,8 @@ pub enum SlotsVerb {
     Balance,
     /// The map of a cluster whose keys are here now: `version` and, as `slots`, `0-99:NAME:SINCE,…`. Only where there is no map.
     Adopt,
+    /// All groups are deleted, with all keys.
+    Drop,
 }
 
 /// The words behind `change-slots`.
@@ -42,6 +44,7 @@ impl SlotsVerb {
             SlotsVerb::Move => "move",
             SlotsVerb::Balance => "balance",
             SlotsVerb::Adopt => "adopt",
+            SlotsVerb::Drop => "drop",
         }
     }
 }
@@ -62,6 +65,7 @@ impl FromStr for SlotsVerb {
             SlotsVerb::Move,
             SlotsVerb::Balance,
             SlotsVerb::Adopt,
+            SlotsVerb::Drop,
         ];
         let verb = all.into_iter().find(|verb| verb.as_str() == word);
         verb.ok_or_else(|| {

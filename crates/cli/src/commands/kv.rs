@@ -101,6 +101,18 @@ Example:
         #[command(flatten)]
         how: How,
     },
+    /// Delete all groups of keys, with all keys
+    #[command(after_help = "\
+Nothing brings the keys back but a backup. `logberg kv init` makes new groups afterwards, which are empty.
+
+Example:
+  logberg kv backup --to /backup/keys
+  logberg kv drop --yes")]
+    Drop {
+        /// Confirm (required, except on a terminal, where it is asked)
+        #[arg(long)]
+        yes: bool,
+    },
     /// Show which group is to serve which slots, what is on its way, and what was wanted before
     #[command(after_help = "\
 Each change of the map is a version.
@@ -193,6 +205,7 @@ impl Arguments {
             Command::Balance { how } => {
                 moving::change(global, &client, SlotsVerb::Balance, Vec::new(), None, how)
             }
+            Command::Drop { yes } => moving::drop_all(global, &client, yes),
             Command::Map { version, wait } => moving::map(global, &client, version, wait),
             Command::Status => show_view(global, &View::of(&client)?),
         }

@@ -95,7 +95,7 @@ pub enum RestoreError {
     OtherSlots { saved: String, log: String },
     /// The cluster's groups serve other slots.
     #[error(
-        "this cluster has no group {saved}, and cannot have it beside its own ({why}): restore into a cluster with as many groups"
+        "this cluster has no group {saved} with slots beside its own ({why}): restore into a cluster without groups, or with the same ones"
     )]
     OtherGroups { saved: String, why: String },
     /// The machine has a part of the rows, and serves nobody.
@@ -148,6 +148,21 @@ impl Client {
 }
 
 impl Client {
+    /// ‡ Where slots were given out, a group without any is filled with no keys: nobody would find them, and they would be there when slots come to it.
+    fn check_group(&self, log: &str) -> Result<(), RestoreError> {
+        let map = self.slots(None).map_err(not_made)?;
+        let its = map.groups.iter().find(|group| group.name == log);
+        if map.version == 0 || its.is_some_and(|group| group.joined) {
+            return Ok(());
+        }
+        let joined = map.groups.iter().filter(|group| group.joined);
+        let names: Vec<&str> = joined.map(|group| &*group.name).collect();
+        Err(RestoreError::OtherGroups {
+            saved: log.to_owned(),
+            why: names.join(", "),
+        })
+    }
+
     /// Fills the empty machine of this name, whose log is made if it is not there.
     fn restore_machine(
         &self,
@@ -163,6 +178,9 @@ impl Client {
                 saved: header.log.clone(),
                 log: log.clone(),
             });
+        }
+        if kind == LogKind::Kv {
+            self.check_group(log)?;
         }
         let new = NewLog {
             name: log.clone(),
@@ -187,10 +205,8 @@ impl Client {
             Err(AdminError::Refused { refusal, .. })
                 if kind == LogKind::Kv && refusal.code == Code::BadRequest =>
             {
-                return Err(RestoreError::OtherGroups {
-                    saved: log.clone(),
-                    why: refusal.sentence,
-                });
+                let (saved, why) = (log.clone(), refusal.sentence);
+                return Err(RestoreError::OtherGroups { saved, why });
             }
             Err(error) => return Err(not_made(error)),
         };

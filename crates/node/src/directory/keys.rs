@@ -33,6 +33,13 @@ impl Directory {
         }
     }
 
+    /// ‡ All groups end together with the map: one that went on would know of moves that no later map does.
+    pub(super) fn drop_slots(&mut self) {
+        let groups: Vec<LogId> = self.groups().map(|(id, _)| id).collect();
+        groups.into_iter().for_each(|id| self.logs.seal(id));
+        self.slots = Arc::default();
+    }
+
     pub(super) fn serve_slots(&mut self, group: u32, parts: &[(u16, u16, u32)]) {
         let spans = parts
             .iter()

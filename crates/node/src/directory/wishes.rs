@@ -114,14 +114,15 @@ impl Directory {
             | Command::AddNode { .. }
             | Command::ChangeMembers(_)
             | Command::DescribeNode { .. }
+            | Command::DropSlots { .. }
             | Command::RemoveNode { .. }
             | Command::AgreeOnVersion { .. }
             | Command::GoOnAlone { .. } => Touched::All,
             Command::SetNewest { .. }
             | Command::PrepareVersion { .. }
             | Command::DeleteLog { .. }
-            | Command::ChangeSlots { .. }
             | Command::ServeSlots { .. }
+            | Command::ChangeSlots { .. }
             | Command::SetZone { .. } => Touched::Nobody,
         }
     }

@@ -37,11 +37,11 @@ impl Node {
             }
             Wish::Serves { parts } => {
                 let frame = Frame::Serves { log, parts };
-                self.to_director(frame);
+                self.tell_director(frame);
             }
             Wish::WantSlots(change) => {
                 let bytes = serde_json::to_vec(&change).unwrap_or_default();
-                self.to_director(Frame::WantSlots(bytes));
+                self.tell_director(Frame::WantSlots(bytes));
             }
             what => return Some(ToNode { log, what }),
         }
@@ -84,7 +84,7 @@ impl Node {
     }
 
     /// Hands a word on slots to whoever leads the directory.
-    fn to_director(&mut self, frame: Frame) {
+    fn tell_director(&mut self, frame: Frame) {
         let own = self.env.own.identity.node;
         match self.logs.director() {
             Some(director) if director == own => self.on_slots_told(own, &frame),

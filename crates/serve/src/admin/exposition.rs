@@ -446,6 +446,21 @@ impl Families<'_, '_> {
             "kv_expired_keys",
             "Keys that were taken away after their time, though nobody asked for them",
             kv.expired_keys,
+        )?;
+        self.plain(
+            "kv_slots_coming",
+            "Slots on their way to groups that this node leads",
+            kv.slots_coming as f64,
+        )?;
+        self.counted_bytes(
+            "kv_moved",
+            "Rows that came with slots to groups that this node leads",
+            kv.moved_bytes,
+        )?;
+        self.counted(
+            "kv_moved_slots",
+            "Slots that groups led by this node own since, from others",
+            kv.moved_slots,
         )
     }
 

@@ -39,6 +39,9 @@ pub struct Kv {
     pub unread_bytes: u64,
     pub unfinished_bytes: u64,
     pub expired_keys: u64,
+    pub slots_coming: u64,
+    pub moved_bytes: u64,
+    pub moved_slots: u64,
     pub families: Vec<Family>,
 }
 

@@ -19,7 +19,7 @@ const GROUP: usize = 0;
 const OTHER: &str = "{c}k";
 
 /// A client whose every word is written in the scenario.
-struct Hand {
+pub struct Hand {
     caller: Caller,
     node: usize,
 }
@@ -31,7 +31,7 @@ fn words(line: &str) -> Words {
 }
 
 impl Hand {
-    fn at(street: &mut Street, node: usize, name: &str) -> Hand {
+    pub fn at(street: &mut Street, node: usize, name: &str) -> Hand {
         let address = street.place.doors[node].clone();
         let caller = Caller::dial(&mut street.stage.world, name, &address);
         Hand { caller, node }
@@ -53,7 +53,7 @@ impl Hand {
     }
 
     /// Says this, and waits for the reply.
-    fn ask(&self, street: &mut Street, line: &str) -> Value {
+    pub fn ask(&self, street: &mut Street, line: &str) -> Value {
         let before = self.heard().len();
         self.say(street, line);
         for _ in 0..4_000 {

@@ -29,6 +29,7 @@ mod grammar;
 mod gray;
 mod guests;
 mod halted;
+mod handed;
 mod health;
 mod histories;
 mod hosted;

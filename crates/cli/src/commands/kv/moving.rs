@@ -13,6 +13,7 @@ use wire::LogKind;
 
 use super::How;
 use super::view::{shown, spans_of};
+use crate::confirm::confirmed;
 use crate::global::Global;
 
 const POLL: Duration = Duration::from_millis(200);
@@ -138,6 +139,30 @@ fn wait(global: &Global, client: &Client) -> Result<()> {
             return Ok(());
         }
         thread::sleep(POLL);
+    }
+}
+
+pub fn drop_all(global: &Global, client: &Client, yes: bool) -> Result<()> {
+    let map = client.slots(None)?;
+    if map.version == 0 {
+        return show::print("no group has slots: nothing to delete");
+    }
+    let names: Vec<&str> = map.groups.iter().map(|group| &*group.name).collect();
+    let what = format!(
+        "this deletes all keys, with the groups {}",
+        names.join(", ")
+    );
+    confirmed(&what, yes)?;
+    let changed = client.change_slots(&ChangeSlots {
+        verb: SlotsVerb::Drop,
+        groups: Vec::new(),
+        slots: None,
+        plan: false,
+        version: None,
+    })?;
+    match global.json {
+        true => show::print_json(&changed),
+        false => show::print(format!("deleted: {}", names.join(", "))),
     }
 }
 

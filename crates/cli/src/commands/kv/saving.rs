@@ -214,7 +214,7 @@ pub fn restore(global: &Global, client: &Client, from: &Path) -> Result<()> {
     }
     if done.iter().all(|one| one.filled_before) {
         let sentence = format!(
-            "all groups were filled from {} before, and may have been written since: they are left as they are; to have its rows again, delete their logs first (`logberg log delete`)",
+            "all groups were filled from {} before, and may have been written since: they are left as they are; to have its rows again, delete them first (`logberg kv drop`)",
             from.display()
         );
         return Err(Failure::new(Kind::Refused, sentence).into());

@@ -70,6 +70,9 @@ struct DoorMetrics {
     unread_bytes: u64,
     unfinished_bytes: u64,
     expired_keys: u64,
+    slots_coming: u64,
+    moved_bytes: u64,
+    moved_slots: u64,
     families: Vec<FamilyMetrics>,
 }
 
@@ -244,6 +247,9 @@ impl DoorMetrics {
             unread_bytes: door.unread_bytes.get(),
             unfinished_bytes: door.unfinished_bytes.get(),
             expired_keys: door.expired_keys.get(),
+            slots_coming: door.slots_coming.get(),
+            moved_bytes: door.moved_bytes.get(),
+            moved_slots: door.moved_slots.get(),
             families: families.collect(),
         }
     }

@@ -76,6 +76,9 @@ impl Node {
         if !self.logs.can_direct() {
             return Answer::Wait;
         }
+        if changes.asked.verb == SlotsVerb::Drop {
+            return self.answer_drop_slots(changes, commands);
+        }
         let worked = work_out(directory, &changes.asked);
         let (change, told) = match worked {
             Ok(worked) => worked,
@@ -90,6 +93,31 @@ impl Node {
         });
         changes.proposed = Some((change, told));
         Answer::Wait
+    }
+}
+
+impl Node {
+    /// Answers once the directory has no map, and all groups are to end.
+    fn answer_drop_slots(&self, changes: &mut Changes, commands: &mut Commands) -> Answer {
+        let map = &self.cluster.directory.slots;
+        let moves = |part: &Part| SlotsMove {
+            first: part.span.first(),
+            last: part.span.last(),
+            from: Some(name_of(&self.cluster.directory, part.group)),
+            to: String::new(),
+        };
+        if map.version() > 0 && !changes.asked.plan {
+            let expects = map.version();
+            commands.push(Command::DropSlots { expects });
+            return Answer::Wait;
+        }
+        let told = SlotsChanged {
+            before: map.version(),
+            version: 0,
+            slots: map.wanted().iter().map(|part| part.span.count()).sum(),
+            moves: map.wanted().iter().map(moves).collect(),
+        };
+        Answer::Line(wire::ok(&told).into_bytes())
     }
 }
 
@@ -154,6 +182,7 @@ fn work_out(directory: &Directory, asked: &ChangeSlots) -> Result<(Change, Slots
             Change::Move { spans, group }
         }
         SlotsVerb::Balance => Change::Balance,
+        SlotsVerb::Drop => return Err(overtaken()),
         SlotsVerb::Adopt => Change::Adopt {
             version: asked.version.unwrap_or_default(),
             parts: parts_of(directory, asked.slots.as_deref().unwrap_or_default())?,
