@@ -94,6 +94,11 @@ pub(super) fn run(arguments: &Arguments, json: bool) -> Result<()> {
     }
 }
 
+/// The slot of keys with this tag.
+fn slot_of(tag: &str) -> u16 {
+    ::kv::slot_of(format!("{{{tag}}}").as_bytes())
+}
+
 fn torture(arguments: &Arguments, directory: &Path, machine: Machine) -> Result<Report> {
     let length = Duration::from_secs_f64(arguments.minutes * 60.0);
     let watch = Watch::new(length.as_secs());
@@ -125,6 +130,7 @@ fn torture(arguments: &Arguments, directory: &Path, machine: Machine) -> Result<
         arguments.seed,
         rack.addresses(),
         names.clone(),
+        plan.tags.iter().map(|(tag, _)| slot_of(tag)).collect(),
         arguments.nodes,
     )?;
     let probes = Probes::start(&plan)?;
@@ -146,6 +152,8 @@ fn torture(arguments: &Arguments, directory: &Path, machine: Machine) -> Result<
     let moves = mover.end();
     let stalls = probes.end();
     let mut sums = sessions.end(LOAD_END_MAX)?;
+    watch.says("waiting until all slots are where they began");
+    troubles.take(mover::send_home(&rack.direct_client(), &names))?;
     let (load, conducted) = conductor.end();
     troubles.take(load.finish(LOAD_END_MAX))?;
     watch.says("waiting until all nodes are whole");

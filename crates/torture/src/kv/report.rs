@@ -50,6 +50,8 @@ pub struct Report {
     /// Moves of leaders that an operator asked for, and that were done.
     pub moves: u64,
     pub moves_refused: u64,
+    /// Changes of which group has which slots.
+    pub slot_moves: u64,
     /// The number of times that a log got another leader.
     pub failovers: u64,
     /// The longest times in which a client of a group that looks elsewhere at once was not answered, the longest first.
@@ -71,8 +73,8 @@ pub struct Parts<'a> {
     pub judged: Judged,
     pub troubles: Vec<String>,
     pub failovers: u64,
-    /// Done, and refused.
-    pub moves: (u64, u64),
+    /// Of leaders, done and refused; and of slots.
+    pub moves: (u64, u64, u64),
     pub groups: usize,
     pub stalls: Vec<Stall>,
     pub sums: Sums,
@@ -133,6 +135,7 @@ pub fn of(arguments: &Arguments, parts: Parts<'_>) -> Report {
             .collect(),
         moves: parts.moves.0,
         moves_refused: parts.moves.1,
+        slot_moves: parts.moves.2,
         failovers: parts.failovers,
         unavailable,
         whole_after_ms: parts.whole_after.as_millis() as u64,
@@ -181,6 +184,7 @@ impl Report {
         }
         let moves = format!("{} done, {} refused", self.moves, self.moves_refused);
         row("moves of leaders", moves);
+        row("moves of slots", self.slot_moves.to_string());
         row("changes of leader", self.failovers.to_string());
         if let Some(longest) = self.unavailable.first() {
             let (ms, group) = (longest.ms, &longest.group);
