@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 30] = [
+const ARROWS: [(&str, &[&str]); 31] = [
     // Crates that decide.
     ("paxos", &[]),
     ("ops", &["paxos"]),
@@ -17,18 +17,24 @@ const ARROWS: [(&str, &[&str]); 30] = [
     ("commands", &[]),
     ("resp", &[]),
     ("kv", &["resp"]),
+    ("slots", &[]),
     (
         "door",
-        &["formats", "host", "kv", "letters", "ops", "paxos", "resp"],
+        &[
+            "formats", "host", "kv", "letters", "ops", "paxos", "resp", "slots",
+        ],
     ),
     (
         "node",
         &[
-            "commands", "formats", "letters", "ops", "paxos", "replica", "store", "wire",
+            "commands", "formats", "letters", "ops", "paxos", "replica", "slots", "store", "wire",
         ],
     ),
-    ("letters", &["formats", "ops", "paxos"]),
-    ("host", &["formats", "letters", "ops", "paxos", "shelf"]),
+    ("letters", &["formats", "ops", "paxos", "slots"]),
+    (
+        "host",
+        &["formats", "letters", "ops", "paxos", "shelf", "slots"],
+    ),
     // Crates that perform.
     ("shelf", &[]),
     ("splice", &[]),
@@ -70,7 +76,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
         "cli",
         &[
             "bench", "client", "door", "formats", "host", "linux", "node", "ops", "replica",
-            "serve", "shelf", "store", "terminal", "testbed", "wire",
+            "serve", "shelf", "slots", "store", "terminal", "testbed", "wire",
         ],
     ),
     // Crates that search for mistakes, and are not shipped.
