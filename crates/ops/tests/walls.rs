@@ -75,8 +75,8 @@ const ARROWS: [(&str, &[&str]); 31] = [
     (
         "cli",
         &[
-            "bench", "client", "door", "formats", "host", "linux", "node", "ops", "replica",
-            "serve", "shelf", "slots", "store", "terminal", "testbed", "wire",
+            "bench", "client", "formats", "host", "linux", "node", "ops", "replica", "serve",
+            "shelf", "slots", "store", "terminal", "testbed", "wire",
         ],
     ),
     // Crates that search for mistakes, and are not shipped.
@@ -90,8 +90,8 @@ const ARROWS: [(&str, &[&str]); 31] = [
     (
         "torture",
         &[
-            "client", "door", "formats", "history", "linux", "resp", "store", "terminal",
-            "testbed", "wire",
+            "client", "formats", "history", "kv", "linux", "resp", "store", "terminal", "testbed",
+            "wire",
         ],
     ),
     (

@@ -788,22 +788,23 @@ pub fn a_word_on_a_state_ends_with_its_process() {
         theatre.pass(3 * SECOND);
     };
     grow(&mut theatre, 1_800);
-    let trimmed = trimmed(&theatre, leader);
-    assert!(trimmed >= 1_000, "{trimmed}");
+    let before = trimmed(&theatre, leader);
+    assert!(before >= 1_000, "{before}");
     theatre.models[full].each(|media| media.fill(true));
     // Not so much that the log is trimmed beyond the third.
-    grow(&mut theatre, trimmed + 2_200);
+    grow(&mut theatre, before + 1_700);
+    assert_eq!(trimmed(&theatre, leader), before);
     for index in [leader, away] {
         theatre.models[index].each(|media| {
             let durable = media.durable();
-            assert!(durable.position - u64::from(durable.frame_bytes) > trimmed + 1_000);
+            assert!(durable.position - u64::from(durable.frame_bytes) > before + 1_000);
         });
     }
     theatre.crash(away);
     theatre.models[away].each(Media::clear);
     // Its silence is noticed.
     theatre.pass(3 * SECOND);
-    grow(&mut theatre, trimmed + 6_000);
+    grow(&mut theatre, before + 6_000);
     (0..3).for_each(|index| theatre.crash(index));
     theatre.models[leader].each(Media::damage);
     theatre.models[full].each(|media| media.fill(false));
