@@ -265,8 +265,16 @@ impl Street {
         }
     }
 
+    /// The same without a word to anybody.
+    pub fn cut_power(&mut self, index: usize) {
+        self.stage.cut_power(index);
+        for (_, _, witness) in &self.place.groups {
+            witness.on_crashed(index);
+        }
+    }
+
     /// Its shelves are lost, too, if the others bear that.
-    fn lose(&mut self, index: usize) {
+    pub fn lose(&mut self, index: usize) {
         self.crash(index);
         for other in 0..3 {
             let mut stands = true;

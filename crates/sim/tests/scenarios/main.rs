@@ -18,6 +18,7 @@ mod auxiliary;
 mod clients;
 mod clusters;
 mod copies;
+mod crossings;
 mod directory;
 mod doors;
 mod doorstep;

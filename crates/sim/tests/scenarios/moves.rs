@@ -18,19 +18,19 @@ use crate::stage::{MS, SECOND, done};
 /// The numbers of the groups' logs.
 const LOGS: [u32; 3] = [2, 3, 4];
 
-struct Removal {
-    street: Street,
-    book: Rc<RefCell<Book>>,
+pub struct Removal {
+    pub street: Street,
+    pub book: Rc<RefCell<Book>>,
     porters: Vec<HostId>,
     seed: u64,
 }
 
-fn slot_of_tag(tag: &str) -> u16 {
+pub fn slot_of_tag(tag: &str) -> u16 {
     slot_of(format!("{{{tag}}}").as_bytes())
 }
 
 impl Removal {
-    fn new(seed: u64, porters: u64, commands: u32) -> Removal {
+    pub fn new(seed: u64, porters: u64, commands: u32) -> Removal {
         let street = Street::three(seed);
         let book = Rc::<RefCell<Book>>::default();
         let mut removal = Removal {
@@ -58,7 +58,7 @@ impl Removal {
     }
 
     /// The slots of this tag are to be that group's.
-    fn send(&mut self, tag: &str, group: usize) {
+    pub fn send(&mut self, tag: &str, group: usize) {
         let slot = slot_of_tag(tag);
         let (first, last) = (slot.saturating_sub(3), (slot + 3).min(kv::SLOTS - 1));
         self.want(&format!(
@@ -67,7 +67,7 @@ impl Removal {
         ));
     }
 
-    fn want(&mut self, change: &str) {
+    pub fn want(&mut self, change: &str) {
         let told = done(&mut self.street.stage, &format!("change-slots {change}"));
         let is_told = told.starts_with("ok ") || told.starts_with("error refused");
         assert!(is_told, "seed {}: {change}: {told}", self.seed);
@@ -96,7 +96,7 @@ impl Removal {
     }
 
     /// All wishes are done, and all commands answered.
-    fn calm(&mut self) {
+    pub fn calm(&mut self) {
         self.street.mend();
         self.book.borrow_mut().ends = true;
         for porter in self.porters.clone() {
@@ -139,7 +139,7 @@ impl Removal {
     }
 
     /// Reads everything once more, and holds the logs to each other.
-    fn judge(&mut self) {
+    pub fn judge(&mut self) {
         let doors = self.street.place.doors.clone();
         let tags = self.street.place.tags.clone();
         self.book.borrow_mut().ends = false;
@@ -162,7 +162,7 @@ impl Removal {
         }
     }
 
-    fn told_by(&self, group: usize) -> Told {
+    pub fn told_by(&self, group: usize) -> Told {
         let (frames, _) = self.street.place.groups[group].2.all_frames();
         let mut log = Told::of(LOGS[group]);
         for frame in &frames {
@@ -182,19 +182,19 @@ impl Removal {
 
 /// Of a slot, as its row says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Row {
-    epoch: u32,
-    kind: u8,
+pub struct Row {
+    pub epoch: u32,
+    pub kind: u8,
     group: u32,
     wish: u32,
 }
 
 /// The slots of a block.
 const BLOCK_SLOTS: u16 = 128;
-const OWNED: u8 = 1;
-const LEAVING: u8 = 2;
-const FROZEN: u8 = 3;
-const GONE: u8 = 4;
+pub const OWNED: u8 = 1;
+pub const LEAVING: u8 = 2;
+pub const FROZEN: u8 = 3;
+pub const GONE: u8 = 4;
 
 impl Row {
     /// The slots of a block, as the bytes of its row have them.
@@ -216,7 +216,7 @@ impl Row {
         slots
     }
 
-    fn is_served(self) -> bool {
+    pub fn is_served(self) -> bool {
         matches!(self.kind, OWNED | LEAVING)
     }
 }
@@ -224,9 +224,9 @@ impl Row {
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// What the log of a group says of slots.
-struct Told {
+pub struct Told {
     log: u32,
-    rows: Rows,
+    pub rows: Rows,
     /// By slot and epoch: its rows when it began to be owned, and which of them were written in that frame.
     owned: BTreeMap<(u16, u32), (Rows, Rows)>,
     /// By slot, wish and group: its rows when it was frozen.
@@ -247,7 +247,7 @@ impl Told {
         }
     }
 
-    fn token(&self, slot: u16) -> Row {
+    pub fn token(&self, slot: u16) -> Row {
         let block = slot / BLOCK_SLOTS;
         let [high, low] = block.to_be_bytes();
         let row = self.rows.get(&[b'm', b'o', high, low][..]);
