@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::directory::Directory;
 use formats::{ClusterId, LogId, LogKind};
 use ops::Disk;
 use paxos::{NodeId, OutputPlace, PromisedTerm, Slot};
@@ -43,6 +44,8 @@ pub struct Rescue {
     pub absent: Vec<String>,
     /// Nodes that the new cluster does not know any more.
     pub gone: Vec<u32>,
+    /// The slots of each group of keys, by what this node knows of the map.
+    pub slots: Vec<RescuedSlots>,
     #[serde(skip)]
     old: Old,
 }
@@ -86,6 +89,19 @@ pub struct RescuedLog {
     promised: PromisedTerm,
     #[serde(skip)]
     above: Slot,
+}
+
+/// What becomes of the slots of a group of keys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RescuedSlots {
+    /// The name of the group, which is that of its log.
+    pub group: String,
+    /// From the first to the last, of each run that it served.
+    pub served: Vec<[u16; 2]>,
+    /// Those of them, and those of others, that were on their way from it or to it.
+    pub on_their_way: Vec<[u16; 2]>,
+    /// Its log is not here at all.
+    pub is_absent: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -173,6 +189,7 @@ impl Rescue {
         let held = |id: &LogId| logs.iter().any(|log| log.id == id.0);
         let absent = cluster.logs.iter().filter(|(id, _)| !held(id));
         let absent = absent.map(|(_, entry)| entry.name.clone()).collect();
+        let slots = slots_of(&cluster, held);
         let own = manifest.identity.node;
         let gone = cluster.nodes.keys().filter(|id| **id != own);
         let gone: Vec<u32> = gone.map(|id| id.0).collect();
@@ -183,6 +200,7 @@ impl Rescue {
             node: own.0,
             absent,
             gone,
+            slots,
             old: Old {
                 directory: directory.to_owned(),
                 manifest,
@@ -200,6 +218,27 @@ impl Rescue {
     pub fn carried_bytes(&self) -> u64 {
         self.logs.iter().map(|log| log.carried_bytes).sum()
     }
+}
+
+/// By group.
+fn slots_of(cluster: &Directory, held: impl Fn(&LogId) -> bool) -> Vec<RescuedSlots> {
+    let map = &cluster.slots;
+    let moving = map.moving();
+    let groups = cluster.logs.iter().map(|(id, entry)| {
+        let parts = map.served().iter().filter(|part| part.group == id.0);
+        let ends = |span: slots::Span| [span.first(), span.last()];
+        let its = moving
+            .iter()
+            .filter(|one| one.to == id.0 || one.from == Some(id.0));
+        RescuedSlots {
+            group: entry.name.clone(),
+            served: parts.map(|part| ends(part.span)).collect(),
+            on_their_way: its.map(|one| ends(one.span)).collect(),
+            is_absent: !held(id),
+        }
+    });
+    let has_any = |of: &RescuedSlots| !of.served.is_empty() || !of.on_their_way.is_empty();
+    groups.filter(has_any).collect()
 }
 
 /// The holes by stream, in the order of the output.

@@ -13,6 +13,7 @@ use terminal::{quantity, show};
 
 use crate::global::Global;
 
+mod slots;
 mod states;
 
 const HELP: &str = "\
@@ -23,6 +24,7 @@ What the others had acknowledged and this node never received is lost, and nobod
 this node had accepted counts as chosen. If there are holes in what it holds, the longest part without
 one is carried over, of each log; the report names the rest, which stays in the old directory.
 The state of a machine's log is carried over with it, and the log goes on where the state stands.
+Of groups of keys the report says which slots keep their keys, which are lost, and which were on their way.
 
 The new directory belongs to a new cluster with a new id: nodes of the old one refuse it and are refused,
 so never start those again. The old directory is read and never changed. Without --accept-data-loss
@@ -186,6 +188,7 @@ fn render(rescue: &Rescue, states: &[states::CarriedState]) -> String {
     parts.push(show::lines(&table));
     parts.extend(rescue.logs.iter().flat_map(remarks));
     parts.extend(states.iter().map(|state| states::remark(state, false)));
+    parts.extend(slots::remarks(&rescue.slots, states));
     for name in &rescue.absent {
         parts.push(format!(
             "{name}: this node holds nothing of it; the log is lost"

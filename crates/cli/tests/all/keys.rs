@@ -66,11 +66,7 @@ impl Keys {
     }
 
     pub fn client(&self) -> Client {
-        Client {
-            doors: self.doors.clone(),
-            links: BTreeMap::new(),
-            at: 0,
-        }
+        Client::of(self.doors.clone())
     }
 }
 
@@ -140,6 +136,14 @@ enum Came {
 }
 
 impl Client {
+    pub fn of(doors: Vec<String>) -> Client {
+        Client {
+            doors,
+            links: BTreeMap::new(),
+            at: 0,
+        }
+    }
+
     fn ask(&mut self, words: &[&str]) -> Came {
         let deadline = Instant::now() + Duration::from_secs(20);
         let mut door = self.doors[self.at].clone();

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use crate::keys::{Client, Keys, insist, start};
 
 /// Each writer does its commands at least that often, on however slow a machine.
-const STEPS: i64 = 20;
+pub const STEPS: i64 = 20;
 
 fn fails(keys: &Keys, arguments: &[&str], code: i32, part: &str) {
     let output = keys.run(arguments);
@@ -27,15 +27,14 @@ fn served(map: &Json, name: &str) -> u64 {
 }
 
 /// Keys in slots all over, each in a session of its own: each command is done once, however often it is sent.
-struct Counters {
+pub struct Counters {
     client: Client,
     sessions: Vec<(String, String)>,
-    steps: i64,
+    pub steps: i64,
 }
 
 impl Counters {
-    fn open(keys: &Keys, writer: usize) -> Counters {
-        let mut client = keys.client();
+    pub fn open(mut client: Client, writer: usize) -> Counters {
         let names = (0..12).map(|at| format!("{writer}:{at}"));
         let sessions = names.map(|name| match insist(&mut client, &["ONCE.OPEN", &name]) {
             Value::Integer(session) => (name, session.to_string()),
@@ -48,7 +47,7 @@ impl Counters {
         }
     }
 
-    fn step(&mut self) {
+    pub fn step(&mut self) {
         self.steps += 1;
         let sequence = self.steps.to_string();
         for (name, session) in &self.sessions {
@@ -62,7 +61,7 @@ impl Counters {
         }
     }
 
-    fn check(&mut self) {
+    pub fn check(&mut self) {
         for (name, _) in &self.sessions {
             let told = self.client.told(&["GET", name]);
             assert_eq!(told, Value::bulk(self.steps.to_string()), "{name}");
@@ -101,7 +100,7 @@ fn slots_move_while_clients_write_and_nodes_die() {
 
     let ends = Arc::new(AtomicBool::new(false));
     let writers = (0..3).map(|writer| {
-        let (mut counters, ends) = (Counters::open(&keys, writer), ends.clone());
+        let (mut counters, ends) = (Counters::open(keys.client(), writer), ends.clone());
         thread::spawn(move || {
             while !ends.load(Ordering::Relaxed) || counters.steps < STEPS {
                 counters.step();

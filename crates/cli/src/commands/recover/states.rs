@@ -27,6 +27,13 @@ pub struct CarriedState {
     pub standing: Option<Standing>,
 }
 
+impl CarriedState {
+    /// Nothing of it is left, and the log's beginning, from which it could be made anew, is not either.
+    pub fn is_lost_for_good(&self) -> bool {
+        self.lost.is_some() && self.log_begins_at > 0
+    }
+}
+
 /// The fate of each state in the old directory, if all were carried over. Reads all of them.
 ///
 /// Errors: one cannot be read now. It is not given up for that.

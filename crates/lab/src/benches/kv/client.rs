@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use super::apart::Apart;
 use super::book::{Book, Write as Version};
 use super::connection::Connection;
 use super::load::{Op, Tally};
@@ -18,6 +19,8 @@ pub struct Shared {
     pub values: Values,
     pub book: Book,
     pub tally: Tally,
+    /// Replies about slots that move, apart from those about others, if these are wanted.
+    pub apart: Option<Apart>,
     /// Room for requests.
     request: Vec<u8>,
 }
@@ -70,6 +73,7 @@ impl Shared {
             values,
             book,
             tally: Tally::new(),
+            apart: None,
             request: Vec::new(),
         }
     }
@@ -149,6 +153,11 @@ enum Taken {
 }
 
 impl Client {
+    /// When it last asked.
+    pub fn asked_at(&self) -> Option<Instant> {
+        self.since
+    }
+
     /// Asks for these keys, which one server answers for.
     pub fn ask(&mut self, keys: &[u32], shared: &mut Shared, connect: Connect<'_>) -> Next {
         let book = &mut shared.book;
@@ -213,6 +222,7 @@ impl Client {
         let (asked, answered) = (&mut self.asked, &mut self.answered);
         let (again, has_failed) = (&mut self.again, &mut self.has_failed);
         let (mut well, mut is_odd) = (0, false);
+        let since = self.since;
         let take = |reply: Reply<'_>| {
             let one = asked.get(*answered).filter(|_| is_asked);
             let Some(one) = one else {
@@ -221,7 +231,12 @@ impl Client {
             };
             *answered += 1;
             match shared.take(one, reply) {
-                Taken::Well => well += 1,
+                Taken::Well => {
+                    well += 1;
+                    if let (Some(apart), Some(since)) = (&mut shared.apart, since) {
+                        apart.answered(one.key, since.elapsed());
+                    }
+                }
                 Taken::Moved => again.push(Asked {
                     key: one.key,
                     wants: match &one.wants {

@@ -6,6 +6,7 @@
 //!     └── all answered ◀── replies, each held to the book of versions
 //! ```
 
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,7 @@ use rustix::event::{Timespec, epoll};
 use bench::roles::Watched;
 use testbed::scratch::go_on;
 
+use super::apart::Apart;
 use super::client::{Client, Next, Shared};
 use super::connection::Connection;
 use super::draw::{Chance, Draw};
@@ -29,6 +31,9 @@ pub struct Generator {
     events: Vec<epoll::Event>,
     clients: Vec<Client>,
     resting: Vec<(Instant, usize)>,
+    /// Clients who ask no more often than that, and those of them who wait for their time.
+    pace: Option<Duration>,
+    asks_at: Vec<(Instant, usize)>,
     /// Clients that wait for replies.
     waiting: usize,
     pipeline: u32,
@@ -55,6 +60,7 @@ const REST: Duration = Duration::from_millis(10);
 /// Servers that answer nothing for so long are given up.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(50);
+const LOOK_PACED: Duration = Duration::from_millis(5);
 
 const FILL: Load = Load {
     op: Op::Set,
@@ -71,6 +77,8 @@ impl Generator {
             events: Vec::with_capacity(EVENTS_MAX),
             clients: Vec::new(),
             resting: Vec::new(),
+            pace: None,
+            asks_at: Vec::new(),
             waiting: 0,
             pipeline: 1,
             draw: Draw::Nothing,
@@ -130,6 +138,33 @@ impl Generator {
         Ok(turn)
     }
 
+    /// Clients that ask no more often than at that pace each, while `goes_on` says so, which is asked again and again.
+    /// Replies about these slots are told apart. Returns what came of it.
+    pub fn paced(
+        &mut self,
+        load: Load,
+        pace: Duration,
+        slots: RangeInclusive<u16>,
+        mut goes_on: impl FnMut(&mut Apart) -> Result<bool>,
+    ) -> Result<(Tally, Apart)> {
+        self.turns += 1;
+        self.pace = Some(pace);
+        self.shared.tally = Tally::new();
+        self.shared.apart = Some(Apart::new(slots));
+        self.start(load, Draw::Random(Chance::new(self.turns)));
+        while let Some(apart) = &mut self.shared.apart
+            && goes_on(apart)?
+        {
+            self.drive(Instant::now() + LOOK_PACED)?;
+        }
+        self.draw = Draw::Nothing;
+        while !self.drive(Instant::now() + SILENCE_MAX)? {}
+        self.pace = None;
+        let tally = std::mem::replace(&mut self.shared.tally, Tally::new());
+        let apart = self.shared.apart.take().context("nothing was told apart")?;
+        Ok((tally, apart))
+    }
+
     fn start(&mut self, load: Load, draw: Draw) {
         self.shared.op = load.op;
         self.pipeline = load.pipeline;
@@ -137,6 +172,13 @@ impl Generator {
         self.heard = (Instant::now(), self.shared.tally.micros.len());
         self.clients
             .resize_with(load.clients as usize, Client::default);
+        if let Some(pace) = self.pace {
+            // Spread over one step, so that they do not all ask at once.
+            let (now, step) = (Instant::now(), pace / load.clients);
+            let asks = (0..load.clients).map(|client| (now + step * client, client as usize));
+            self.asks_at.extend(asks);
+            return;
+        }
         for client in 0..self.clients.len() {
             self.waiting += 1;
             self.next(client, Next::Ask);
@@ -149,7 +191,7 @@ impl Generator {
             go_on()?;
             let now = Instant::now();
             self.wake(now);
-            if self.waiting == 0 && self.resting.is_empty() {
+            if self.waiting == 0 && self.resting.is_empty() && self.asks_at.is_empty() {
                 return Ok(true);
             }
             if now >= until {
@@ -160,8 +202,10 @@ impl Generator {
                 _ if now.saturating_duration_since(self.heard.0) > SILENCE_MAX => self.give_up()?,
                 _ => {}
             }
-            let rests = self.resting.iter().map(|(until, _)| *until).min();
-            let wait = until.min(rests.unwrap_or(until)) - now;
+            let rests = self.resting.iter().chain(&self.asks_at);
+            let rests = rests.map(|(until, _)| *until).min();
+            let wait = until.min(rests.unwrap_or(until));
+            let wait = wait.saturating_duration_since(now);
             self.wait(wait.min(LOOK))?;
             let events = std::mem::take(&mut self.events);
             for event in &events {
@@ -202,7 +246,15 @@ impl Generator {
         let epoll = &self.epoll;
         let mut connect = |server, address| registered(epoll, client, server, address);
         let next = one.on_event(server, &mut self.shared, &mut self.piece, &mut connect);
-        self.next(client, next);
+        match (next, self.pace) {
+            (Next::Ask, Some(pace)) => {
+                // From when it last asked: who waited long asks at once.
+                let asked = one.asked_at().unwrap_or_else(Instant::now);
+                self.waiting -= 1;
+                self.asks_at.push((asked + pace, client));
+            }
+            _ => self.next(client, next),
+        }
     }
 
     /// The state of a client that waits.
@@ -225,6 +277,16 @@ impl Generator {
     }
 
     fn wake(&mut self, now: Instant) {
+        let asks_at = std::mem::take(&mut self.asks_at);
+        for (at, client) in asks_at {
+            match at <= now {
+                true => {
+                    self.waiting += 1;
+                    self.next(client, Next::Ask);
+                }
+                false => self.asks_at.push((at, client)),
+            }
+        }
         if self.resting.iter().all(|(until, _)| *until > now) {
             return;
         }

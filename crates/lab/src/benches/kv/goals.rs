@@ -68,6 +68,25 @@ impl Report {
         let idle = idle.filter(|idle| idle.connections == IDLE);
         let added = idle.map(|idle| idle.added_mb);
         add("10,000 idle connections: MB", true, 100.0, added);
+        let Some(moves) = &self.moves else {
+            return goals;
+        };
+        for of in &moves.under_load {
+            let figure = |name| of.figures.get(name);
+            let (op, clients) = (of.op.name(), of.clients);
+            let what = format!("slots move under {op}, {clients} clients: errors");
+            add(&what, true, 0.0, Some(of.errors as f64));
+            let longest = figure("longest_of_slot_p99_ms").zip(figure("before_moving_p99_ms"));
+            let above = longest.map(|(longest, before)| longest - before);
+            let what = format!("… {op}: longest wait of a slot, p99 ms above before");
+            add(&what, true, 20.0, above.map(bench::latency::rounded));
+            let others = figure("others_p99_ms").zip(figure("before_others_p99_ms"));
+            let times = others.map(|(during, before)| during / before);
+            let what = format!("… {op}: p99 of other slots, × before");
+            add(&what, true, 1.25, times.map(bench::latency::rounded));
+        }
+        let rate = Some(moves.at_rest.mb_per_s);
+        add("slots move at rest: MB/s", false, 50.0, rate);
         goals
     }
 }

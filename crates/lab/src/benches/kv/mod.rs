@@ -4,6 +4,7 @@
 //!  three groups, one led by each node ── idle connections (--idle)
 //!                                     ── keys written ── for each load: we ⇄ raw appends ⇄ etcd ⇄ Redis
 //!                                     ── leaders killed (--failover)
+//!  three groups                       ── keys written ── slots move, under load and at rest (--move)
 //!  one group, led by one node         ── keys written ── each load: what leader, followers and load take
 //! ```
 //!
@@ -15,8 +16,10 @@
 //! | `load` | what clients are to do, and what came of it |
 //! | `nodes`, `raw`, `etcd`, `redis`, `turns` | we, and what we are compared with, in turns |
 //! | `roles`, `failover`, `idle` | CPU of each role, leaders that are killed, memory of connections |
+//! | `moved`, `apart` | slots that move, and replies about them |
 //! | `report`, `goals`, `shown` | what is reported, what is to be reached, as a table |
 
+mod apart;
 mod book;
 mod client;
 mod connection;
@@ -29,6 +32,7 @@ mod generator;
 mod goals;
 mod idle;
 mod load;
+mod moved;
 mod nodes;
 mod raw;
 mod redis;
@@ -49,6 +53,7 @@ use clap::{Args, ValueEnum};
 use bench::latency::rounded;
 use generator::{Generator, Length};
 use load::{Load, Op};
+use moved::Moves;
 use nodes::{NODES, Nodes};
 use report::{Cell, Report};
 use slots::Map;
@@ -73,7 +78,9 @@ cluster has one group, so that one node leads and two follow: CPU for each comma
 Example: all loads, twice in turn, then five leaders killed
   logberg-lab bench kv --rivals /opt/rivals --failover 5
   logberg-lab bench kv --skip roles,rivals --seconds 2 --times 1
-  logberg-lab bench kv --skip cells,roles --idle 10000";
+  logberg-lab bench kv --skip cells,roles --idle 10000
+Example: a quarter of all slots moves, at half of full load and at rest
+  logberg-lab bench kv --skip cells,roles --move";
 
 /// Measure keys: SET and GET of clients of Redis Cluster, beside raw appends, etcd and Redis
 #[derive(Debug, Args)]
@@ -103,6 +110,14 @@ pub struct Arguments {
     /// Open so many connections that say nothing, and measure the memory of their node
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     idle: Option<u32>,
+    /// Move a quarter of all slots to another group, at half of full load and at rest
+    #[arg(long = "move")]
+    moves: bool,
+    /// Bytes of keys and values that move at rest, and bytes of such a value
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = moved_bytes)]
+    move_bytes: u64,
+    #[arg(long, value_name = "BYTES", default_value = "4KiB", value_parser = value_bytes)]
+    move_value_size: u64,
     /// Leave this out
     #[arg(long, value_name = "PART,…", value_delimiter = ',')]
     skip: Vec<Part>,
@@ -126,6 +141,13 @@ fn value_bytes(text: &str) -> Result<u64, String> {
     match quantity::bytes(text)? {
         bytes if (HEAD_BYTES as u64..=1 << 20).contains(&bytes) => Ok(bytes),
         _ => Err(format!("values have {HEAD_BYTES} bytes to 1 MiB here")),
+    }
+}
+
+fn moved_bytes(text: &str) -> Result<u64, String> {
+    match quantity::bytes(text)? {
+        bytes if (1 << 20..=4 << 30).contains(&bytes) => Ok(bytes),
+        _ => Err("1 MiB to 4 GiB can move here".to_owned()),
     }
 }
 
@@ -200,7 +222,12 @@ impl Arguments {
             true => NODES + 2,
             false => NODES,
         };
-        (one * f64::from(copies)) as u64
+        let at_rest = match self.moves {
+            // Four times what moves is written, and moves are written again: to logs, and to rows that are merged.
+            true => self.move_bytes as f64 * (4.0 + f64::from(self.times)) * 3.0,
+            false => 0.0,
+        };
+        ((one + at_rest) * f64::from(copies)) as u64
     }
 
     fn measure(&self, scratch: &Scratch, machine: Machine) -> Result<Report> {
@@ -215,6 +242,7 @@ impl Arguments {
             roles: None,
             failover: None,
             idle: None,
+            moves: None,
             goals: Vec::new(),
             skipped: Vec::new(),
             machine,
@@ -224,6 +252,9 @@ impl Arguments {
         }
         if self.does(Part::Roles) {
             self.one_group(scratch, &mut report)?;
+        }
+        if self.moves {
+            report.moves = Some(self.moved(scratch)?);
         }
         report.goals = report.goals();
         Ok(report)
@@ -295,6 +326,39 @@ impl Arguments {
         let mut generator = Generator::new(map, self.value_size as usize)?;
         generator.fill(|percent| watch.says(format!("writing keys: {percent} %")))?;
         Ok(generator)
+    }
+
+    fn moved(&self, scratch: &Scratch) -> Result<Moves> {
+        let watch = Watch::new(u64::from(self.times) * 3);
+        watch.says("starting three nodes");
+        let directory = scratch.path().join("slots-move");
+        let nodes = Nodes::start(&directory, NODES as u16)?;
+        let value_bytes = self.value_size as usize;
+        let mut generator = moved::generator(&nodes, self.keys, value_bytes, &watch)?;
+        let mut under_load = Vec::new();
+        for op in [Op::Set, Op::Get] {
+            let how = moved::How {
+                op,
+                clients: self.clients,
+                times: self.times,
+                length: self.length(),
+            };
+            under_load.push(moved::under_load(&nodes, &mut generator, how, &watch)?);
+        }
+        drop((generator, nodes));
+        scratch.retire(&directory)?;
+        let directory = scratch.path().join("slots-move-at-rest");
+        let nodes = Nodes::start(&directory, NODES as u16)?;
+        let value_bytes = self.move_value_size as usize;
+        let keys = moved::keys_at_rest(self.move_bytes, value_bytes);
+        drop(moved::generator(&nodes, keys, value_bytes, &watch)?);
+        let at_rest = moved::at_rest(&nodes, keys, value_bytes, self.times, &watch)?;
+        drop(nodes);
+        scratch.retire(&directory)?;
+        Ok(Moves {
+            under_load,
+            at_rest,
+        })
     }
 
     fn one_group(&self, scratch: &Scratch, report: &mut Report) -> Result<()> {

@@ -9,6 +9,7 @@ use super::failover::Failover;
 use super::goals::Goal;
 use super::idle::Idle;
 use super::load::{Load, Op, Turn};
+use super::moved::Moves;
 use super::roles::OfRoles;
 use super::turns::{Rival, Turns};
 use bench::figures::Figures;
@@ -30,6 +31,7 @@ pub struct Report {
     pub roles: Option<Vec<OfRoles>>,
     pub failover: Option<Failover>,
     pub idle: Option<Idle>,
+    pub moves: Option<Moves>,
     pub goals: Vec<Goal>,
     /// The ways to get the rivals that are not installed, and why others did not start.
     pub skipped: Vec<String>,
@@ -143,7 +145,9 @@ impl Report {
         let cells: u64 = self.cells.iter().map(|cell| cell.wrong).sum();
         let roles: u64 = self.roles.iter().flatten().map(|of| of.wrong).sum();
         let lost = self.failover.as_ref().map_or(0, |failover| failover.lost);
-        cells + roles + lost
+        let moves = self.moves.as_ref();
+        let moves = moves.map_or(0, |moves| moves.under_load.iter().map(|of| of.wrong).sum());
+        cells + roles + lost + moves
     }
 }
 

@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::goals::Goal;
+use super::moved::UnderLoad;
 use super::report::{Cell, OfRival, Report};
 use super::roles::OfRoles;
 use super::turns::Who;
@@ -68,6 +69,34 @@ impl Report {
                 idle.before_mb.to_string(),
                 idle.after_mb.to_string(),
                 idle.bytes_per_connection.to_string(),
+            ];
+            show::print(format!("\n{}", show::rows(&headings, vec![row])))?;
+        }
+        if let Some(moves) = &self.moves {
+            let headings = [
+                "slots move",
+                "s",
+                "per s",
+                "p50, p99 ms of these",
+                "before",
+                "of others",
+                "before",
+                "longest wait of a slot",
+                "max ms",
+                "errors",
+            ];
+            let rows = moves.under_load.iter().map(UnderLoad::row);
+            show::print(format!("\n{}", show::rows(&headings, rows.collect())))?;
+            let headings = ["at rest: MB", "s", "MB/s", "each", "RSS MB added", "peak"];
+            let rest = &moves.at_rest;
+            let each: Vec<String> = rest.all_mb_per_s.iter().map(f64::to_string).collect();
+            let row = vec![
+                rest.mb.to_string(),
+                rest.seconds.to_string(),
+                rest.mb_per_s.to_string(),
+                each.join(", "),
+                rest.added_rss_mb.to_string(),
+                rest.peak_rss_mb.to_string(),
             ];
             show::print(format!("\n{}", show::rows(&headings, vec![row])))?;
         }
@@ -148,6 +177,28 @@ fn row(name: String, figures: &Figures, errors: u64) -> Vec<String> {
     );
     row.push(errors.to_string());
     row
+}
+
+impl UnderLoad {
+    fn row(&self) -> Vec<String> {
+        let of = |name: &str| {
+            let ends = ["p50", "p99"].map(|end| figure(&self.figures, &format!("{name}_{end}_ms")));
+            ends.join(", ")
+        };
+        let load = format!("{}, {} clients", self.op.name(), self.clients);
+        vec![
+            load,
+            figure(&self.figures, "seconds"),
+            figure(&self.figures, "ops_per_s"),
+            of("moving"),
+            of("before_moving"),
+            of("others"),
+            of("before_others"),
+            of("longest_of_slot"),
+            figure(&self.figures, "max_ms"),
+            self.errors.to_string(),
+        ]
+    }
 }
 
 impl OfRoles {

@@ -60,20 +60,44 @@ impl Map {
                 keys: Vec::new(),
             });
         }
+        map.sort_in(keys)?;
+        Ok(map)
+    }
+
+    /// The same, where each slot may go to another server by itself.
+    pub fn of_slots(doors: &[String], keys: u32) -> Result<Map> {
+        let mut map = Map::of_cluster(doors, 0)?;
+        let each = map.ranges.drain(..).flat_map(|range| {
+            (range.first..=range.last).map(move |slot| Range {
+                first: slot,
+                last: slot,
+                server: range.server,
+                keys: Vec::new(),
+            })
+        });
+        map.ranges = each.collect();
+        map.sort_in(keys)?;
+        Ok(map)
+    }
+
+    fn sort_in(&mut self, keys: u32) -> Result<()> {
         for key in 0..keys {
             let slot = ::kv::slot_of(&name_of(key));
-            let at = map.range_at(slot).context("a slot that nobody serves")?;
-            map.ranges[at].keys.push(key);
-            map.range_of.push(at as u16);
+            let at = self.range_at(slot).context("a slot that nobody serves")?;
+            self.ranges[at].keys.push(key);
+            self.range_of.push(at as u16);
         }
-        Ok(map)
+        Ok(())
     }
 
     /// Asks anew who answers for the ranges; they are the same for ever.
     pub fn ask_again(&mut self) -> Result<()> {
         let doors: Vec<String> = self.servers.iter().map(SocketAddr::to_string).collect();
-        for (first, _, door) in ask_any(&doors)? {
-            self.lead(first, &door)?;
+        for (first, last, door) in ask_any(&doors)? {
+            let server = self.server(&door)?;
+            let its = |range: &&mut Range| (first..=last).contains(&range.first);
+            let its = self.ranges.iter_mut().filter(its);
+            its.for_each(|range| range.server = server);
         }
         Ok(())
     }
@@ -104,8 +128,8 @@ impl Map {
     }
 
     fn range_at(&self, slot: u16) -> Option<usize> {
-        let holds = |range: &Range| (range.first..=range.last).contains(&slot);
-        self.ranges.iter().position(holds)
+        let at = self.ranges.partition_point(|range| range.last < slot);
+        (self.ranges.get(at)?.first <= slot).then_some(at)
     }
 
     /// The place of a server in the list, which it is put into.
