@@ -305,7 +305,8 @@ impl Slots {
             _ => None,
         };
         let told = handover::take(&mut OfGroup(state), step)?;
-        if let Some(span) = moved.filter(|_| told == Told::Done) {
+        let is_done = matches!(told, Told::Done | Told::Tail { .. });
+        if let Some(span) = moved.filter(|_| is_done) {
             let slots = span.slots().collect();
             let keys = Vec::new();
             self.watched.on_changed(&Changed { keys, slots });

@@ -84,7 +84,12 @@ impl Moving {
                     let held = Held::Leaving { to, wish, changes };
                     led.standing.set(piece.span, held, None);
                 }
-                (Step::Freeze { piece, to, changes }, Told::Done) => {
+                (
+                    Step::Freeze {
+                        piece, to, changes, ..
+                    },
+                    Told::Tail { .. },
+                ) => {
                     let (to, wish, changes) = (*to, piece.wish, *changes);
                     let held = Held::Frozen { to, wish, changes };
                     led.standing.set(piece.span, held, None);

@@ -1,7 +1,7 @@
 //! Slots that come to a group: its leader asks the group that has them, page by page, and then change by change.
 //!
 //! ```text
-//!  Leave ─▶ Rows … ─▶ Tail … ─ little is left ─▶ Freeze ─▶ Tail: the last ─▶ owned
+//!  Leave ─▶ Rows … ─▶ Tail … ─ little is left ─▶ Freeze, with the last of it ─▶ owned
 //!    a newer wish, or the source knows nothing of it any more: Release ─▶ dropped, and perhaps begun anew
 //! ```
 
@@ -18,8 +18,9 @@ use super::{AGAIN_AFTER, Moving, Round, Whose};
 
 /// The pieces that come to a group at a time.
 const PIECES_MAX: usize = 2;
-/// A page is about so long: what stands behind it in the log waits for no more.
+/// A page is about so long beside clients: what stands behind it in the log waits for no more. And if there are none.
 const PAGE_BYTES: u64 = 128 << 10;
+const PAGE_BYTES_IDLE: u64 = 512 << 10;
 const FIRST_PAGE_ROWS: u32 = 64;
 const PAGE_ROWS_MAX: u32 = 2_048;
 /// Beside clients a copy has this pace; else it goes as fast as nodes can.
@@ -138,7 +139,12 @@ impl In {
                 changes,
                 from: copy.tail,
             },
-            Phase::Freeze => Step::Freeze { piece, to, changes },
+            Phase::Freeze => Step::Freeze {
+                piece,
+                to,
+                changes,
+                from: copy.tail,
+            },
             Phase::Release => Step::Release { piece, to, changes },
             Phase::Leave | Phase::Drop => return None,
         })
@@ -263,7 +269,11 @@ impl Moving {
                     .map(|row| (row.rest.len() + row.value.len()) as u64);
                 let bytes: u64 = bytes.sum();
                 let average = bytes / (rows.len() as u64).max(1);
-                let fit = (PAGE_BYTES / average.max(1)).clamp(16, u64::from(PAGE_ROWS_MAX));
+                let page_bytes = match round.is_loaded {
+                    true => PAGE_BYTES,
+                    false => PAGE_BYTES_IDLE,
+                };
+                let fit = (page_bytes / average.max(1)).clamp(16, u64::from(PAGE_ROWS_MAX));
                 incoming.rows_max = fit as u32;
                 self.taken_bytes += bytes;
                 let taken = Incoming {
@@ -290,7 +300,7 @@ impl Moving {
                 )
             }
             (
-                Phase::Tail { batches },
+                Phase::Tail { .. } | Phase::Freeze,
                 Told::Tail {
                     tail,
                     next,
@@ -300,6 +310,10 @@ impl Moving {
                 Some(copy),
             ) => {
                 let from = copy.tail;
+                let batches = match phase {
+                    Phase::Tail { batches } => batches,
+                    _ => 0,
+                };
                 let frozen = match mutation::is(Mutation::OwnedBeforeFrozen) {
                     true => frozen.or(Some(Frozen {
                         time_ms: 0,
@@ -350,11 +364,6 @@ impl Moving {
                         )
                     }
                 }
-            }
-            (Phase::Freeze, Told::Done, _) => {
-                incoming.phase = Phase::Tail { batches: 0 };
-                incoming.at = Some(now);
-                return;
             }
             // The source knows nothing of it any more, or it is not wanted.
             (Phase::Rows | Phase::Tail { .. } | Phase::Freeze, Told::Superseded, _) => {

@@ -52,7 +52,9 @@ pub struct Piece {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     pub slot: u16,
+    #[serde(with = "serde_bytes")]
     pub rest: Vec<u8>,
+    #[serde(with = "serde_bytes")]
     pub value: Vec<u8>,
 }
 
@@ -65,13 +67,29 @@ pub enum Change {
     /// The row is so now, or gone.
     Row {
         slot: u16,
+        #[serde(with = "serde_bytes")]
         rest: Vec<u8>,
+        #[serde(with = "serde_bytes")]
         value: Option<Vec<u8>>,
     },
     /// All rows that begin so are gone.
-    Forget { slot: u16, rest: Vec<u8> },
+    Forget {
+        slot: u16,
+        #[serde(with = "serde_bytes")]
+        rest: Vec<u8>,
+    },
     /// All rows of the slot are gone.
     Whole { slot: u16 },
+}
+
+impl Change {
+    pub fn slot(&self) -> u16 {
+        match self {
+            Change::Row { slot, .. } | Change::Forget { slot, .. } | Change::Whole { slot } => {
+                *slot
+            }
+        }
+    }
 }
 
 /// A step of a group's machine.
@@ -105,7 +123,13 @@ pub enum Step {
         from: u64,
     },
     /// From now on it serves them no more.
-    Freeze { piece: Piece, to: u32, changes: u64 },
+    /// The answer has the changes from that one on, as that to Tail has.
+    Freeze {
+        piece: Piece,
+        to: u32,
+        changes: u64,
+        from: u64,
+    },
     /// `to` owns them: their rows are forgotten.
     Gone { piece: Piece, to: u32 },
     /// They do not go to `to` after all: what is noted under that number is forgotten.

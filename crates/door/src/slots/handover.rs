@@ -7,7 +7,7 @@
 //!  Rows, page by page                    ────▶ TakeRows          clients write meanwhile
 //!  Tail: what changed since              ────▶ TakeTail          … until little is left
 //!  Freeze: nothing is served             ◀────
-//!  Tail: the last changes                ────▶ Own: served from here on
+//!    … and its answer: the last changes  ────▶ Own: served from here on
 //!  Gone: the rows are forgotten          ◀──── Owns? yes
 //! ```
 //!
@@ -20,11 +20,13 @@
 //! ‡ Each step looks at what stands in its own group's log, and refuses what does not fit: it may come twice, late, or from somebody who led once. Leave and
 //! Freeze are refused once a newer wish is noted; Own follows a chosen Freeze, with all that was noted before it; Gone follows a chosen Own.
 
+use std::collections::BTreeMap;
+
 use kv::{Life, Rows};
 use paxos::mutation::{self, Mutation};
 
 use super::changes;
-use super::used::{FIRST_EPOCH, Holding, Token, Used, all_used, hold, holdings, used};
+use super::used::{FIRST_EPOCH, Holding, Token, Used, all_used, hold, holdings, used, used_of};
 use crate::moving::words::{Change, Frozen, Held, Incoming, Piece, Place, Row, Run, Step, Told};
 use crate::moving::words::{Span, decode, encode};
 use crate::rows::{SLOTS, tagged};
@@ -62,7 +64,12 @@ pub fn take<R: Rows>(rows: &mut R, step: Step) -> Of<R> {
             changes,
             from,
         } => tail(rows, piece, (to, changes), from),
-        Step::Freeze { piece, to, changes } => freeze(rows, piece, (to, changes)),
+        Step::Freeze {
+            piece,
+            to,
+            changes,
+            from,
+        } => freeze(rows, piece, (to, changes), from),
         Step::Gone { piece, to } => gone(rows, piece, to),
         Step::Release { piece, to, changes } => release(rows, piece, (to, changes)),
         Step::Come {
@@ -266,23 +273,15 @@ fn read<R: Rows>(
     };
     let to = [&[SLOTS][..], &(last + 1).to_be_bytes()].concat();
     let page = rows.range(&from, &to, rows_max.clamp(1, PAGE_ROWS))?;
-    let (mut found, mut place, mut life) = (Vec::new(), after, None);
+    let slots = page.rows.iter();
+    let used = used_of(rows, slots.filter_map(|(key, _)| Some(parted(key)?.0)))?;
+    let (mut found, mut place) = (Vec::new(), after);
     for (key, value) in page.rows {
-        let Some((prefix, rest)) = key
-            .get(1..)
-            .and_then(|key| key.split_at_checked(Life::BYTES))
-        else {
+        let Some((slot, prefix, rest)) = parted(&key) else {
             continue;
         };
-        let Some(slot) = prefix.first_chunk().map(|slot| u16::from_be_bytes(*slot)) else {
-            continue;
-        };
-        let its = match life {
-            Some((of, its)) if of == slot => its,
-            _ => used(rows, slot)?.life(slot).prefix(),
-        };
-        life = Some((slot, its));
-        if its == prefix {
+        let its = used.get(&slot).map(|used| used.life(slot).prefix());
+        if its.is_some_and(|its| its == prefix) {
             place = Some((slot, rest.to_vec()));
             let rest = rest.to_vec();
             found.push(Row { slot, rest, value });
@@ -293,6 +292,12 @@ fn read<R: Rows>(
         last: place,
         is_last: page.is_last,
     })
+}
+
+/// The slot of a row's key, its life, and the rest.
+fn parted(key: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+    let (prefix, rest) = key.get(1..)?.split_at_checked(Life::BYTES)?;
+    Some((u16::from_be_bytes(*prefix.first_chunk()?), prefix, rest))
 }
 
 fn tail<R: Rows>(rows: &mut R, piece: Piece, way: (u32, u64), from: u64) -> Of<R> {
@@ -322,11 +327,12 @@ fn tail<R: Rows>(rows: &mut R, piece: Piece, way: (u32, u64), from: u64) -> Of<R
     })
 }
 
-fn freeze<R: Rows>(rows: &mut R, piece: Piece, (to, changes): (u32, u64)) -> Of<R> {
+/// The answer has the changes that are left: whoever waits for these slots waits for no further question.
+fn freeze<R: Rows>(rows: &mut R, piece: Piece, (to, changes): (u32, u64), from: u64) -> Of<R> {
     let Piece { span, wish } = piece;
     match is_under_way(rows, piece, (to, changes))? {
         None => return Ok(Told::Superseded),
-        Some(true) => return Ok(Told::Done),
+        Some(true) => return tail(rows, piece, (to, changes), from),
         Some(false) => {}
     }
     let its = Token::Leaving { to, wish, changes };
@@ -344,7 +350,7 @@ fn freeze<R: Rows>(rows: &mut R, piece: Piece, (to, changes): (u32, u64)) -> Of<
         token: Token::Frozen { to, wish, changes },
         ..holding
     })?;
-    Ok(Told::Done)
+    tail(rows, piece, (to, changes), from)
 }
 
 /// The slots leave with all rows.
@@ -474,16 +480,15 @@ fn take_rows<R: Rows>(
     let Some(known) = known.filter(is_next) else {
         return Ok(Told::NotNow);
     };
-    let (mut bytes, mut before) = (known.bytes, None);
+    let mut bytes = known.bytes;
+    let page = page.into_iter().filter(|row| piece.span.has(row.slot));
+    let page: Vec<Row> = page.collect();
+    let used = touched(rows, page.iter().map(|row| row.slot))?;
     for Row { slot, rest, value } in page {
-        if !piece.span.has(slot) {
+        let Some(used) = used.get(&slot) else {
             continue;
-        }
-        let life = match before {
-            Some((of, life)) if of == slot => life,
-            _ => touched(rows, slot)?.life(slot),
         };
-        before = Some((slot, life));
+        let life = used.life(slot);
         bytes += (rest.len() + value.len()) as u64;
         let key = [&life.prefix()[..], &rest].concat();
         rows.put(&tagged(&key), &value)?;
@@ -499,26 +504,29 @@ fn take_rows<R: Rows>(
 }
 
 /// ‡ What comes of a slot is noted with its first row, so that it can be forgotten.
-fn touched<R: Rows>(rows: &mut R, slot: u16) -> Of<R, Used> {
-    let used = used(rows, slot)?;
-    used.save(rows, slot)?;
-    Ok(used)
+fn touched<R: Rows>(
+    rows: &mut R,
+    slots: impl IntoIterator<Item = u16>,
+) -> Of<R, BTreeMap<u16, Used>> {
+    let all = used_of(rows, slots)?;
+    for (slot, used) in &all {
+        used.save(rows, *slot)?;
+    }
+    Ok(all)
 }
 
 /// Writes what changed at the source.
 fn write<R: Rows>(rows: &mut R, span: Span, tail: Vec<Change>) -> Of<R, u64> {
     let mut bytes = 0;
+    let slots = tail.iter().map(Change::slot);
+    let mut all = touched(rows, slots.filter(|slot| span.has(*slot)))?;
     for change in tail {
-        let slot = match &change {
-            Change::Row { slot, .. } | Change::Forget { slot, .. } | Change::Whole { slot } => {
-                *slot
-            }
-        };
-        if !span.has(slot) {
+        let slot = change.slot();
+        let Some(used) = all.get_mut(&slot) else {
             continue;
-        }
-        let used = touched(rows, slot)?;
-        let key = |rest: &[u8]| tagged(&[&used.life(slot).prefix()[..], rest].concat());
+        };
+        let prefix = used.life(slot).prefix();
+        let key = |rest: &[u8]| tagged(&[&prefix[..], rest].concat());
         match change {
             Change::Row {
                 rest,
@@ -534,8 +542,8 @@ fn write<R: Rows>(rows: &mut R, span: Span, tail: Vec<Change>) -> Of<R, u64> {
             Change::Forget { rest, .. } => rows.forget(&key(&rest))?,
             Change::Whole { .. } => {
                 rows.forget(&key(&[]))?;
-                let round = used.round + 1;
-                Used { round, ..used }.save(rows, slot)?;
+                used.round += 1;
+                used.save(rows, slot)?;
             }
         }
     }
@@ -578,9 +586,10 @@ fn own<R: Rows>(
         return Ok(Told::NotNow);
     }
     write(rows, piece.span, tail)?;
-    for (slot, has_keys) in used_there.iter().copied() {
-        if piece.span.has(slot) {
-            let used = used(rows, slot)?;
+    let used_there = used_there.iter().filter(|(slot, _)| piece.span.has(*slot));
+    let all = used_of(rows, used_there.clone().map(|(slot, _)| *slot))?;
+    for (slot, has_keys) in used_there.copied() {
+        if let Some(used) = all.get(&slot).copied() {
             Used { has_keys, ..used }.save(rows, slot)?;
         }
     }

@@ -18,6 +18,8 @@
 //! ‡ A slot's owner is a token that lies in one group's log. It is passed on between `Frozen` there and `Owned` here; a group that does not have it
 //! executes nothing.
 
+use std::collections::BTreeMap;
+
 use kv::{Life, Rows};
 use paxos::mutation::{self, Mutation};
 
@@ -302,6 +304,24 @@ pub fn used<R: Rows>(rows: &mut R, slot: u16) -> Result<Used, R::Stop> {
     let holding = holding(rows, slot);
     let row = rows.get(&key_of(USED, slot));
     Ok(Used::of(holding?, row?.as_deref()))
+}
+
+/// The same of several: what is not in memory of them is fetched together.
+pub fn used_of<R: Rows>(
+    rows: &mut R,
+    slots: impl IntoIterator<Item = u16>,
+) -> Result<BTreeMap<u16, Used>, R::Stop> {
+    let (mut found, mut stopped) = (BTreeMap::new(), None);
+    for slot in slots {
+        if found.contains_key(&slot) {
+            continue;
+        }
+        match used(rows, slot) {
+            Ok(used) => drop(found.insert(slot, used)),
+            Err(stop) => stopped = stopped.or(Some(stop)),
+        }
+    }
+    stopped.map_or(Ok(found), Err)
 }
 
 /// The slots of these that were written to since they came here.

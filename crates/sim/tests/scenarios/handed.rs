@@ -111,7 +111,12 @@ pub fn a_wish_that_was_overtaken_takes_no_slot_away() {
     assert_eq!(a.take(keep), Told::Done);
     assert_eq!(a.leave(2), Told::Superseded);
     let (piece, to, changes) = (piece(2), B, number);
-    let freeze = Step::Freeze { piece, to, changes };
+    let freeze = Step::Freeze {
+        piece,
+        to,
+        changes,
+        from: 0,
+    };
     assert_eq!(a.take(freeze), Told::Superseded);
     assert!(matches!(a.leave(4), Told::Leaving { .. }));
 }
@@ -123,14 +128,29 @@ pub fn what_is_frozen_for_a_group_is_not_given_up() {
     let changes = leaving(&a.leave(2));
     b.come(changes);
     let (piece, to) = (piece(2), B);
-    assert_eq!(a.take(Step::Freeze { piece, to, changes }), Told::Done);
+    let freeze = |changes| Step::Freeze {
+        piece,
+        to,
+        changes,
+        from: 0,
+    };
+    let last = a.take(freeze(changes));
+    assert!(matches!(
+        last,
+        Told::Tail {
+            frozen: Some(_),
+            is_all: true,
+            ..
+        }
+    ));
+    assert_eq!(a.take(freeze(changes)), last, "it is asked for again");
     let told = a.take(Step::Release { piece, to, changes });
     assert_eq!(told, Told::Elsewhere { group: B });
     // Before it is frozen it may be, and is not frozen any more then.
     let mut c = Group::default();
     let changes = leaving(&c.leave(2));
     assert_eq!(c.take(Step::Release { piece, to, changes }), Told::Done);
-    let late = c.take(Step::Freeze { piece, to, changes });
+    let late = c.take(freeze(changes));
     assert_eq!(late, Told::Superseded);
 }
 
