@@ -10,6 +10,8 @@ mod caller;
 mod clusters;
 #[path = "scenarios/copies.rs"]
 mod copies;
+#[path = "scenarios/crossings.rs"]
+mod crossings;
 #[path = "scenarios/directory.rs"]
 mod directory;
 #[path = "scenarios/doors.rs"]
@@ -297,7 +299,10 @@ const RULES: [(Mutation, fn()); 64] = [
         Mutation::OwnedWithoutTail,
         moves::slots_move_while_clients_write,
     ),
-    (Mutation::GoneUnasked, moves::slots_move_while_clients_write),
+    (
+        Mutation::GoneUnasked,
+        crossings::the_leader_of_the_group_that_takes_dies_at_each_step,
+    ),
     (
         Mutation::TimeLeftBehind,
         handed::the_time_of_a_slot_moves_with_it,

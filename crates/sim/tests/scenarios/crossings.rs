@@ -112,32 +112,32 @@ fn leader_of_map(removal: &Removal) -> usize {
     (0..3).find(leads).unwrap_or(0)
 }
 
-#[test]
-fn the_leader_of_the_group_that_gives_dies_at_each_step() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn the_leader_of_the_group_that_gives_dies_at_each_step() {
     at_each_step_it_arrives(1, |removal| {
         let leader = leader(removal, 0);
         removal.street.crash(leader);
     });
 }
 
-#[test]
-fn the_leader_of_the_group_that_takes_dies_at_each_step() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn the_leader_of_the_group_that_takes_dies_at_each_step() {
     at_each_step_it_arrives(2, |removal| {
         let leader = leader(removal, 1);
         removal.street.crash(leader);
     });
 }
 
-#[test]
-fn the_leader_of_the_map_dies_at_each_step() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn the_leader_of_the_map_dies_at_each_step() {
     at_each_step_it_arrives(3, |removal| {
         let leader = leader_of_map(removal);
         removal.street.crash(leader);
     });
 }
 
-#[test]
-fn leaders_are_cut_off_at_each_step_and_come_back() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn leaders_are_cut_off_at_each_step_and_come_back() {
     for group in 0..2 {
         at_each_step_it_arrives(4 + group as u64, |removal| {
             let leader = leader(removal, group);
@@ -147,15 +147,15 @@ fn leaders_are_cut_off_at_each_step_and_come_back() {
     }
 }
 
-#[test]
-fn all_nodes_lose_power_at_each_step() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn all_nodes_lose_power_at_each_step() {
     at_each_step_it_arrives(6, |removal| {
         (0..3).for_each(|index| removal.street.cut_power(index));
     });
 }
 
-#[test]
-fn leaders_change_places_at_each_step() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn leaders_change_places_at_each_step() {
     at_each_step_it_arrives(7, |removal| {
         removal.street.lead(0, 1);
         removal.street.lead(1, 2);
@@ -163,8 +163,8 @@ fn leaders_change_places_at_each_step() {
 }
 
 /// The replica that leads the group that gives, or the one that takes, has to make its state anew meanwhile.
-#[test]
-fn a_state_is_lost_at_each_step() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_state_is_lost_at_each_step() {
     for group in 0..2 {
         at_each_step_it_arrives(8 + group as u64, |removal| {
             let leader = leader(removal, group);
@@ -175,8 +175,8 @@ fn a_state_is_lost_at_each_step() {
     }
 }
 
-#[test]
-fn a_slot_is_wanted_back_at_each_step() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_slot_is_wanted_back_at_each_step() {
     at_each_step(10, |removal| {
         removal.send(TAG, 0);
         removal.street.pass(300 * MS);
@@ -185,8 +185,8 @@ fn a_slot_is_wanted_back_at_each_step() {
     });
 }
 
-#[test]
-fn a_slot_is_wanted_elsewhere_at_each_step_and_versions_are_skipped() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_slot_is_wanted_elsewhere_at_each_step_and_versions_are_skipped() {
     at_each_step(11, |removal| {
         removal.send(TAG, 0);
         removal.send(TAG, 1);
@@ -198,8 +198,8 @@ fn a_slot_is_wanted_elsewhere_at_each_step_and_versions_are_skipped() {
 }
 
 /// The leader of the group that takes knows the old map only, and wakes when the slot has gone elsewhere.
-#[test]
-fn who_knows_an_old_map_only_changes_nothing() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn who_knows_an_old_map_only_changes_nothing() {
     at_each_step(12, |removal| {
         let old = leader(removal, 1);
         removal.street.stage.isolate(old);
@@ -213,8 +213,8 @@ fn who_knows_an_old_map_only_changes_nothing() {
     });
 }
 
-#[test]
-fn two_groups_swap_slots_and_both_leaders_die_at_each_step() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn two_groups_swap_slots_and_both_leaders_die_at_each_step() {
     at_each_step_it_arrives(13, |removal| {
         removal.send(BACK, 0);
         removal.street.pass(20 * MS);
@@ -235,8 +235,8 @@ fn two_groups_swap_slots_and_both_leaders_die_at_each_step() {
     });
 }
 
-#[test]
-fn the_group_that_takes_leaves_at_each_step_and_joins_again() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn the_group_that_takes_leaves_at_each_step_and_joins_again() {
     at_each_step(14, |removal| {
         let name = GROUPS[1];
         removal.want(&format!("leave groups={name}"));
@@ -252,8 +252,8 @@ fn the_group_that_takes_leaves_at_each_step_and_joins_again() {
 }
 
 /// A group with slots, or towards which slots are on their way, keeps its log.
-#[test]
-fn a_group_that_takes_is_not_deleted_at_any_step() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_group_that_takes_is_not_deleted_at_any_step() {
     at_each_step(16, |removal| {
         removal.want(&format!("leave groups={}", GROUPS[1]));
         let told = done(
@@ -280,8 +280,8 @@ fn quiet(seed: u64) -> Removal {
     removal
 }
 
-#[test]
-fn a_command_in_a_session_is_sent_again_before_in_and_after_a_move() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_command_in_a_session_is_sent_again_before_in_and_after_a_move() {
     for (number, step) in STEPS.into_iter().enumerate() {
         let mut removal = quiet(200 + number as u64);
         let [here, there] = hands(&mut removal.street);
@@ -309,8 +309,8 @@ fn a_command_in_a_session_is_sent_again_before_in_and_after_a_move() {
     }
 }
 
-#[test]
-fn a_session_that_expires_while_its_slot_moves_does_nothing_more() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_session_that_expires_while_its_slot_moves_does_nothing_more() {
     for (number, step) in STEPS.into_iter().enumerate() {
         let mut removal = quiet(210 + number as u64);
         let [here, there] = hands(&mut removal.street);
@@ -341,8 +341,8 @@ fn a_session_that_expires_while_its_slot_moves_does_nothing_more() {
     }
 }
 
-#[test]
-fn a_transaction_that_meets_a_move_is_done_whole_or_not_at_all() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_transaction_that_meets_a_move_is_done_whole_or_not_at_all() {
     for (number, step) in STEPS.into_iter().enumerate() {
         let mut removal = quiet(220 + number as u64);
         let [here, there] = hands(&mut removal.street);
@@ -369,8 +369,8 @@ fn a_transaction_that_meets_a_move_is_done_whole_or_not_at_all() {
 }
 
 /// The slot comes back, and nothing was written: a watch does not know that, so it does not hold.
-#[test]
-fn a_watch_does_not_outlive_a_move() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_watch_does_not_outlive_a_move() {
     let mut removal = quiet(230);
     let [here, _] = hands(&mut removal.street);
     here.ask(&mut removal.street, "SET {b}k v");
@@ -389,8 +389,8 @@ fn a_watch_does_not_outlive_a_move() {
 }
 
 /// A word of one node to another comes late, and all of them twice.
-#[test]
-fn what_groups_say_to_each_other_is_lost_and_late() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn what_groups_say_to_each_other_is_lost_and_late() {
     at_each_step_it_arrives(24, |removal| {
         let (from, to) = (leader(removal, 0), leader(removal, 1));
         removal.street.stage.cut(from, to);
@@ -403,8 +403,8 @@ fn what_groups_say_to_each_other_is_lost_and_late() {
 }
 
 /// Clocks are 20 s apart, on either side.
-#[test]
-fn clocks_are_apart_at_each_step() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn clocks_are_apart_at_each_step() {
     for (number, ahead) in [20_000, -20_000].into_iter().enumerate() {
         at_each_step_it_arrives(25 + number as u64, |removal| {
             let node = removal.street.stage.nodes[leader(removal, 1)];
