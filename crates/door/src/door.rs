@@ -9,6 +9,7 @@ mod transactions;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
 
 use host::{Host, Outcome};
 use letters::DoorFigures;
@@ -30,6 +31,8 @@ const INPUT_BYTES_MAX: usize = 256 << 20;
 /// The bytes of replies that clients have not taken, of all together.
 const UNSENT_BYTES_MAX: usize = 256 << 20;
 const CLIENTS_MAX: usize = 10_000;
+/// Clients are there for so long behind their last command.
+const LOADED_FOR: Duration = Duration::from_millis(100);
 
 /// The parts that a door is made with.
 pub struct DoorConfig {
@@ -99,8 +102,8 @@ pub struct Door {
     moving: Moving,
     /// Clients that wait for the map of slots to be as they want it.
     wanted: Vec<migrating::Wanted>,
-    /// Commands were taken since slots on their way were looked at last.
-    is_loaded: bool,
+    /// When a command of a client was taken last.
+    asked_at: Option<Time>,
     clients: BTreeMap<u64, Client>,
     /// Clients of which something may be taken, or sent.
     ready: BTreeSet<u64>,
@@ -147,11 +150,11 @@ impl Door {
                 port: port.unwrap_or_default(),
             },
             host: config.host,
+            moving: Moving::new(config.seed, config.slots.arrived.clone()),
             slots: config.slots,
             groups: Groups::new(config.advertise),
-            moving: Moving::new(config.seed),
             wanted: Vec::new(),
-            is_loaded: false,
+            asked_at: None,
             clients: BTreeMap::new(),
             ready: BTreeSet::new(),
             ops: VecDeque::from([Op::Listen { address }]),
@@ -419,7 +422,7 @@ impl Machine for Door {
             self.host.on_time(now);
             self.take_outcomes(now);
         }
-        let is_loaded = std::mem::take(&mut self.is_loaded);
+        let is_loaded = self.asked_at.is_some_and(|at| now < at + LOADED_FOR);
         self.settle_wanted(now);
         if self.moving.settle(now, &mut self.host, is_loaded) {
             self.host.on_time(now);

@@ -28,6 +28,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod arrived;
 mod client;
 mod counts;
 mod door;

@@ -29,11 +29,12 @@ use letters::Wish;
 use ops::Time;
 use paxos::{NodeId, StreamName};
 
+use crate::arrived::Arrived;
 use crate::order;
 use incoming::In;
 use outgoing::Out;
 use standing::Standing;
-use words::{Held, Span, Step, Told, Word, decode, encode};
+use words::{Held, Piece, Span, Step, Told, Word, decode, encode};
 
 /// A group is looked at as often, though nothing came.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -96,6 +97,10 @@ struct Led {
     stand_at: Time,
     serves_at: Time,
     look_at: Time,
+    /// The group that slots come from serves clients, as far as it has said.
+    is_source_loaded: bool,
+    /// Beside clients nothing is begun before that.
+    rests_until: Time,
     map: Arc<Map>,
 }
 
@@ -113,6 +118,7 @@ pub struct Moving {
     led: BTreeMap<u32, Led>,
     asked: BTreeMap<u64, Asked>,
     requests: u64,
+    arrived: Arc<Arrived>,
     tell: Sender<Came>,
     told: Receiver<Came>,
     /// The bytes of rows that came here, and the slots that are owned since: for figures.
@@ -131,12 +137,13 @@ struct Round<'a> {
 
 impl Moving {
     /// `seed`: nobody else's questions have the same numbers.
-    pub fn new(seed: u64) -> Moving {
+    pub fn new(seed: u64, arrived: Arc<Arrived>) -> Moving {
         let (tell, told) = mpsc::channel();
         Moving {
             led: BTreeMap::new(),
             asked: BTreeMap::new(),
             requests: seed,
+            arrived,
             tell,
             told,
             taken_bytes: 0,
@@ -195,6 +202,8 @@ impl Moving {
                 stand_at: now,
                 serves_at: now,
                 look_at: now,
+                is_source_loaded: true,
+                rests_until: Time::ZERO,
                 map: Arc::default(),
             });
         }
@@ -294,7 +303,11 @@ impl Moving {
             }
             Whose::Own(_) => led.read_again(round.now),
             Whose::In(first, number) => self.on_own_step(log, (first, number), told, round),
-            Whose::Out(first, number) => led.on_gone(first, number),
+            Whose::Out(first, number) => {
+                let gone = led.on_gone(first, number);
+                gone.into_iter()
+                    .for_each(|piece| self.arrived.forget(piece));
+            }
             Whose::Asked { .. } => {}
         }
         if let Some(led) = self.led.get_mut(&log) {
@@ -476,19 +489,21 @@ impl Led {
         }
     }
 
-    fn on_gone(&mut self, first: u16, number: u64) {
+    /// The piece of which the rows are gone.
+    fn on_gone(&mut self, first: u16, number: u64) -> Option<Piece> {
         let is_its = |out: &mut Out| out.awaits(number);
         let its = self.outgoing.get_mut(&first).is_some_and(is_its);
-        if its && let Some(out) = self.outgoing.remove(&first) {
-            self.standing.set(out.piece.span, Held::Gone, None);
-        }
+        let gone = its.then(|| self.outgoing.remove(&first)).flatten()?;
+        self.standing.set(gone.piece.span, Held::Gone, None);
+        Some(gone.piece)
     }
 
     fn deadline(&self) -> Time {
         if !self.acts() {
             return self.look_at;
         }
-        let incoming = self.incoming.values().filter_map(In::deadline);
+        let incoming = self.incoming.values();
+        let incoming = incoming.filter_map(|incoming| incoming.deadline(self.rests_until));
         let outgoing = self.outgoing.values().filter_map(Out::deadline);
         incoming
             .chain(outgoing)

@@ -22,6 +22,7 @@ use kv::{
 use paxos::mutation::{self, Mutation};
 use resp::{Protocol, Value, encode};
 
+use crate::arrived::Arrived;
 use crate::moving::words::{self, Step as MoveStep, Told};
 use crate::order::{self, Order, Step};
 use crate::rows::{OfGroup, OfSlots};
@@ -38,6 +39,7 @@ const EXPIRED_SLOTS: usize = 64;
 #[derive(Clone, Default)]
 pub struct Slots {
     pub watched: Arc<Watched>,
+    pub arrived: Arc<Arrived>,
 }
 
 impl Machine for Slots {
@@ -53,7 +55,13 @@ impl Machine for Slots {
             } => {
                 let mut changed = Changed::default();
                 let mut left = Bounds::default().reply_bytes_max;
-                let reply = run(state, (protocol, founds), &words, &mut changed, &mut left)?;
+                let reply = run(
+                    state,
+                    (protocol, self.beside(founds)),
+                    &words,
+                    &mut changed,
+                    &mut left,
+                )?;
                 if !mutation::is(Mutation::WatchedChangesUnseen) {
                     self.watched.on_changed(&changed);
                 }
@@ -78,7 +86,10 @@ impl Machine for Slots {
                 slot,
                 founds,
                 count,
-            } => (Protocol::Resp2, keys(state, slot, founds, count)?),
+            } => (
+                Protocol::Resp2,
+                keys(state, slot, self.beside(founds), count)?,
+            ),
             Order::Expire { slot } => (Protocol::Resp2, self.expire(state, slot)?),
             Order::Move(step) => return self.step(state, *step),
         };
@@ -148,15 +159,26 @@ fn all_of<T>(tried: impl Iterator<Item = Result<T, Stop>>) -> Result<Vec<T>, Sto
     }
 }
 
+/// The things that a door knows beside its group's log.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    /// By the map, the group began with the slot.
+    founds: bool,
+    arrived: &'a Arrived,
+}
+
 /// The row of a slot that is served here. ‡ On another one nothing is executed: whoever asks waits, or goes where it is.
 ///
 /// ‡ A group has a slot of which its log says nothing only if it is the founder by the map (`founds`): whoever lets a slot go writes that down first.
-fn serving(state: &mut State<'_>, slot: u16, founds: bool) -> Result<Used, Stop> {
+fn serving(state: &mut State<'_>, slot: u16, beside: Beside<'_>) -> Result<Used, Stop> {
     let used = used(&mut OfGroup(state), slot)?;
     match used.holding.token {
         Token::Owned | Token::Leaving { .. } => Ok(used),
-        Token::None if founds && used.holding.noted == 0 => Ok(used),
+        Token::None if beside.founds && used.holding.noted == 0 => Ok(used),
         _ if mutation::is(Mutation::ServedWithoutToken) => Ok(used),
+        Token::Frozen { to, wish, .. } if beside.arrived.has(slot, wish) => {
+            Err(Stop::answered(order::elsewhere(to)))
+        }
         Token::None | Token::Frozen { .. } => Err(Stop::later()),
         Token::Gone { to: group, .. } | Token::Coming { from: group, .. } => {
             Err(Stop::answered(order::elsewhere(group)))
@@ -182,8 +204,13 @@ fn slots_of(state: &mut State<'_>, words: &[&[u8]]) -> Result<Vec<(u16, Used)>, 
 }
 
 /// Some keys of a slot, or how many there are.
-fn keys(state: &mut State<'_>, slot: u16, founds: bool, count: Option<u32>) -> Result<Value, Stop> {
-    let life = serving(state, slot, founds)?.life(slot);
+fn keys(
+    state: &mut State<'_>,
+    slot: u16,
+    beside: Beside<'_>,
+    count: Option<u32>,
+) -> Result<Value, Stop> {
+    let life = serving(state, slot, beside)?.life(slot);
     let rows = &mut OfGroup(state);
     let rows = &mut OfSlots::new(rows, &[]);
     let value = match count {
@@ -210,7 +237,7 @@ fn slot_of_words(words: &[&[u8]]) -> Option<u16> {
 /// Executes a command, and adds what it changed. `left`: the bytes that may be read into replies still.
 fn run(
     state: &mut State<'_>,
-    (protocol, founds): (Protocol, bool),
+    (protocol, beside): (Protocol, Beside<'_>),
     words: &[&[u8]],
     changed: &mut Changed,
     left: &mut usize,
@@ -228,7 +255,7 @@ fn run(
     let is_here = slot.map(|slot| used(&mut OfGroup(state), slot).is_ok());
     let of_slot = match slot {
         None => None,
-        Some(slot) if is_here == Some(true) => Some((slot, Ok(serving(state, slot, founds)?))),
+        Some(slot) if is_here == Some(true) => Some((slot, Ok(serving(state, slot, beside)?))),
         Some(slot) => Some((slot, used(&mut OfGroup(state), slot))),
     };
     let slots = match &of_slot {
@@ -284,10 +311,10 @@ fn run(
 }
 
 /// Whether a key is there. `None`: its deadline has passed.
-fn is_there(state: &mut State<'_>, founds: bool, key: &[u8]) -> Result<Option<bool>, Stop> {
+fn is_there(state: &mut State<'_>, beside: Beside<'_>, key: &[u8]) -> Result<Option<bool>, Stop> {
     let words: [&[u8]; 2] = [b"EXISTS", key];
     let slot = slot_of(key);
-    let lives = [serving(state, slot, founds)?.life(slot)];
+    let lives = [serving(state, slot, beside)?.life(slot)];
     let context = Context::new(Protocol::Resp2, &lives);
     let rows = &mut OfGroup(state);
     let executed = kv::execute(&mut OfSlots::new(rows, &[]), &context, &words)?;
@@ -298,6 +325,11 @@ fn is_there(state: &mut State<'_>, founds: bool, key: &[u8]) -> Result<Option<bo
 }
 
 impl Slots {
+    fn beside(&self, founds: bool) -> Beside<'_> {
+        let arrived = &*self.arrived;
+        Beside { founds, arrived }
+    }
+
     /// A step of handing slots over. ‡ Who watches a key that leaves, or comes, has to look again: nobody here sees what becomes of it elsewhere.
     fn step(&self, state: &mut State<'_>, step: MoveStep) -> Result<Vec<u8>, Stop> {
         let moved = match &step {
@@ -321,7 +353,10 @@ impl Slots {
         client: u64,
         keys: &[&[u8]],
     ) -> Result<Value, Stop> {
-        let there = all_of(keys.iter().map(|key| is_there(state, founds, key)))?;
+        let there = all_of(
+            keys.iter()
+                .map(|key| is_there(state, self.beside(founds), key)),
+        )?;
         for (key, is_there) in keys.iter().zip(there) {
             self.watched.watch(client, key, is_there.unwrap_or(false));
         }
@@ -339,7 +374,11 @@ impl Slots {
             return Ok(Value::NullArray);
         }
         let watched = self.watched.were_there(client);
-        let there = all_of(watched.iter().map(|key| is_there(state, founds, key)))?;
+        let there = all_of(
+            watched
+                .iter()
+                .map(|key| is_there(state, self.beside(founds), key)),
+        )?;
         if there.contains(&None) {
             let time = state.time_ms().to_le_bytes();
             state.put(TIME, &time)?;
@@ -349,7 +388,13 @@ impl Slots {
         // ‡ One bound for all: a transaction of a hundred commands would else read a hundred times as much.
         let mut left = Bounds::default().reply_bytes_max;
         let replies = all_of(commands.iter().map(|step| match step {
-            Step::Command(words) => run(state, (protocol, founds), words, &mut changed, &mut left),
+            Step::Command(words) => run(
+                state,
+                (protocol, self.beside(founds)),
+                words,
+                &mut changed,
+                &mut left,
+            ),
             Step::Answered(bytes) => Ok(order::value_of(bytes)),
         }))?;
         self.watched.on_changed(&changed);

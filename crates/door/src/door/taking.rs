@@ -51,7 +51,7 @@ impl Door {
         }
         let next = self.act(now, id, spec, words);
         if let Next::Taken = next {
-            self.is_loaded = true;
+            self.asked_at = Some(now);
             self.note_taken(id, spec, words);
         }
         next

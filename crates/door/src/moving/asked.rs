@@ -72,7 +72,10 @@ impl Moving {
         round: &mut Round<'_>,
     ) {
         // Whether it was done nobody knows, or it was not: it may be asked for again.
-        let told = told.unwrap_or(Told::NotNow);
+        let mut told = told.unwrap_or(Told::NotNow);
+        if let Told::Rows { is_loaded, .. } = &mut told {
+            *is_loaded = round.is_loaded;
+        }
         if let Some(led) = self.led.get_mut(&log) {
             if led.is_busy {
                 // Which of them was the later one stands in the log.

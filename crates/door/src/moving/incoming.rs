@@ -12,19 +12,36 @@ use formats::LogId;
 use ops::Time;
 use paxos::mutation::{self, Mutation};
 
-use super::standing::Wanted;
+use super::standing::{PIECE_MAX, Wanted};
 use super::words::{Frozen, Held, Incoming, Piece, Span, Step, Told, Word, encode};
-use super::{AGAIN_AFTER, Moving, Round, Whose};
+use super::{AGAIN_AFTER, Led, Moving, Round, Whose};
 
-/// The pieces that come to a group at a time.
-const PIECES_MAX: usize = 2;
-/// A page is about so long beside clients: what stands behind it in the log waits for no more. And if there are none.
-const PAGE_BYTES: u64 = 128 << 10;
-const PAGE_BYTES_IDLE: u64 = 512 << 10;
+/// How slots come beside clients, and where there are none.
+struct Gait {
+    /// The pieces that come to a group at a time, and the slots of each.
+    pieces: usize,
+    slots: u16,
+    /// A page is about so long: what stands behind it in the log waits for no more.
+    page_bytes: u64,
+    /// A step is followed by a rest of so many times as long.
+    rests: u32,
+}
+
+const BESIDE_CLIENTS: Gait = Gait {
+    pieces: 1,
+    slots: 64,
+    page_bytes: 128 << 10,
+    rests: 6,
+};
+const AT_REST: Gait = Gait {
+    pieces: 4,
+    slots: PIECE_MAX,
+    page_bytes: 512 << 10,
+    rests: 0,
+};
+const REST_MAX: Duration = Duration::from_millis(250);
 const FIRST_PAGE_ROWS: u32 = 64;
 const PAGE_ROWS_MAX: u32 = 2_048;
-/// Beside clients a copy has this pace; else it goes as fast as nodes can.
-const BYTES_PER_SECOND: u64 = 32_000_000;
 /// With fewer changes than that the slots are frozen, …
 const FEW_CHANGES: usize = 64;
 /// … or after so many batches of them: there may never be fewer.
@@ -108,8 +125,13 @@ impl In {
         self.at.is_some()
     }
 
-    pub fn deadline(&self) -> Option<Time> {
-        self.at
+    /// What has not begun to change over waits for the end of a rest.
+    pub fn deadline(&self, rests_until: Time) -> Option<Time> {
+        let rests = matches!(self.phase, Phase::Leave | Phase::Rows);
+        self.at.map(|at| match rests {
+            true => at.max(rests_until),
+            false => at,
+        })
     }
 
     pub fn bytes(&self) -> u64 {
@@ -164,15 +186,18 @@ impl Moving {
         let Some(led) = self.led.get_mut(&log) else {
             return;
         };
-        let room = PIECES_MAX.saturating_sub(led.incoming.len());
+        let gait = led.gait(round.is_loaded);
+        let room = gait.pieces.saturating_sub(led.incoming.len());
         if room > 0 {
             let spans: Vec<Span> = led.incoming.values().map(|copy| copy.piece.span).collect();
             // ‡ Of two pieces with one slot each would end what the other began.
             let is_free =
                 |wanted: &&Wanted| !spans.iter().any(|span| span.meets(wanted.piece.span));
             for wanted in led.standing.wanted().iter().filter(is_free).take(room) {
-                let first = wanted.piece.span.first;
-                led.incoming.insert(first, In::new(*wanted));
+                let mut wanted = *wanted;
+                let span = &mut wanted.piece.span;
+                span.last = span.last.min(span.first + (gait.slots - 1));
+                led.incoming.insert(span.first, In::new(wanted));
             }
         }
         // What was only asked for, and is not wanted any more, is nobody's.
@@ -187,7 +212,11 @@ impl Moving {
             if goes_on && is_over && incoming.at.is_some() {
                 incoming.phase = Phase::Release;
             }
-            if incoming.at.take_if(|at| *at <= now).is_some() {
+            let is_due = incoming
+                .deadline(led.rests_until)
+                .is_some_and(|at| at <= now);
+            if is_due {
+                incoming.at = None;
                 incoming.asked_at = now;
                 due.extend(incoming.next(log).map(|step| (*first, incoming.from, step)));
             }
@@ -261,18 +290,21 @@ impl Moving {
                     rows,
                     last,
                     is_last,
+                    is_loaded,
                 },
                 Some(copy),
             ) => {
+                led.is_source_loaded = is_loaded;
+                let page_bytes = led.gait(round.is_loaded).page_bytes;
+                let incoming = led.incoming.get_mut(&first);
+                let Some(incoming) = incoming else {
+                    return;
+                };
                 let bytes = rows
                     .iter()
                     .map(|row| (row.rest.len() + row.value.len()) as u64);
                 let bytes: u64 = bytes.sum();
                 let average = bytes / (rows.len() as u64).max(1);
-                let page_bytes = match round.is_loaded {
-                    true => PAGE_BYTES,
-                    false => PAGE_BYTES_IDLE,
-                };
                 let fit = (page_bytes / average.max(1)).clamp(16, u64::from(PAGE_ROWS_MAX));
                 incoming.rows_max = fit as u32;
                 self.taken_bytes += bytes;
@@ -405,27 +437,26 @@ impl Moving {
         let Some(led) = self.led.get_mut(&log) else {
             return;
         };
-        let incoming = led.incoming.get_mut(&first);
-        let Some(incoming) = incoming.filter(|incoming| incoming.awaits(number)) else {
+        let rests = led.gait(round.is_loaded).rests;
+        let Some(incoming) = led.incoming.get_mut(&first) else {
             return;
         };
+        if !incoming.awaits(number) {
+            return;
+        }
         let becomes = incoming.becomes.take();
         let (piece, from) = (incoming.piece, incoming.from);
+        let took = now - incoming.asked_at;
+        led.rests_until = now + (took * rests).min(REST_MAX);
         match (told, becomes) {
             (Told::Done, Some(Becomes::Copy(copy, phase))) => {
-                let bytes = copy.bytes.saturating_sub(incoming.bytes());
                 if incoming.copy.is_none() {
                     let wish = piece.wish;
                     led.standing.set(piece.span, Held::Coming { wish }, None);
                 }
                 incoming.copy = Some(*copy);
                 incoming.phase = phase;
-                let takes_us = bytes * 1_000_000 / BYTES_PER_SECOND;
-                let paced = incoming.asked_at + Duration::from_micros(takes_us);
-                incoming.at = Some(match round.is_loaded && phase == Phase::Rows {
-                    true => paced.max(now),
-                    false => now,
-                });
+                incoming.at = Some(now);
             }
             (Told::Done, Some(Becomes::Owned)) => {
                 led.incoming.remove(&first);
@@ -442,6 +473,15 @@ impl Moving {
             }
             // ‡ What stands in the log is another thing than was thought here.
             _ => led.read_again(now + AGAIN_AFTER),
+        }
+    }
+}
+
+impl Led {
+    fn gait(&self, is_loaded: bool) -> Gait {
+        match is_loaded || self.is_source_loaded {
+            true => BESIDE_CLIENTS,
+            false => AT_REST,
         }
     }
 }

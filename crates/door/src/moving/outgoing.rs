@@ -103,6 +103,8 @@ impl Moving {
             return;
         }
         let (piece, to) = (out.piece, out.to);
+        // Who waits for these slots may go there at once.
+        self.arrived.note(piece);
         let number = self.await_out(log, first);
         let whose = Whose::Out(first, number);
         self.step(log, whose, &Step::Gone { piece, to }, None, round);

@@ -10,7 +10,7 @@ use super::words::{Held, Piece, Run, Span, Step};
 /// The slots that are founded or kept by one step.
 const STEP_MAX: u16 = 4_096;
 /// The slots of a piece.
-const PIECE_MAX: u16 = 256;
+pub const PIECE_MAX: u16 = 256;
 
 /// What a group knows of a slot, and the latest wish by which it was to have it.
 type Slot = (Held, u32);

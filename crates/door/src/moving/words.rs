@@ -233,6 +233,8 @@ pub enum Told {
         rows: Vec<Row>,
         last: Option<Place>,
         is_last: bool,
+        /// Clients are served there meanwhile.
+        is_loaded: bool,
     },
     Tail {
         tail: Vec<Change>,

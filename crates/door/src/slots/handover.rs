@@ -291,6 +291,7 @@ fn read<R: Rows>(
         rows: found,
         last: place,
         is_last: page.is_last,
+        is_loaded: false,
     })
 }
 

@@ -1,5 +1,7 @@
 //! The guest's writing: bytes of a stream of its own, while this node leads.
 
+use std::collections::VecDeque;
+
 use formats::PAYLOAD_BYTES_MAX as PAYLOAD_MAX;
 use paxos::StreamName;
 
@@ -9,6 +11,14 @@ use crate::log::Log;
 
 /// The most bytes that are taken before they can be proposed; one submission may exceed it.
 const PENDING_MAX: usize = 1 << 20;
+
+/// ‡ As slices: an iterator of a ring goes byte by byte.
+fn first_bytes(ring: &VecDeque<u8>, count: usize) -> Vec<u8> {
+    let (front, back) = ring.as_slices();
+    let of_front = &front[..count.min(front.len())];
+    let of_back = &back[..(count - of_front.len()).min(back.len())];
+    [of_front, of_back].concat()
+}
 
 impl Log {
     pub(super) fn open_for_guest(&mut self, env: &mut Env) -> bool {
@@ -74,7 +84,8 @@ impl Log {
             }
             let pending = &mut self.port.writing.pending;
             let count = pending.len().min(PAYLOAD_MAX).min(room);
-            let bytes: Vec<u8> = pending.drain(..count).collect();
+            let bytes = first_bytes(pending, count);
+            pending.drain(..count);
             let position = self.ingest.on_guest_proposes(count);
             let batch = env.batch_of(&bytes);
             self.propose_bytes(env, stream, position, batch, count);
