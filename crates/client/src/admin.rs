@@ -19,7 +19,8 @@ pub use wire::change_slots::{ChangeSlots, SlotsVerb};
 pub use wire::told::{
     Continues, DeletedLog, Health, LogDetails, LogInfo, LogStatus, NodeStatus, PeerStatus,
     Retained, ScrubDifference, ScrubReport, ScrubView, SlotsChanged, SlotsGroup, SlotsMove,
-    SlotsPart, SlotsTold, State, Status, StreamEnd, StreamInfo, Trimmed, Warning, Weight,
+    SlotsPart, SlotsTold, SlotsUnderWay, State, Status, StreamEnd, StreamInfo, Trimmed, Warning,
+    Weight,
 };
 
 /// The part of a list that is wanted; the default is all of it.

@@ -415,6 +415,12 @@ impl Moving {
         })
     }
 
+    /// The slots that groups which are led here are to have, and do not.
+    pub fn slots_left(&self) -> u64 {
+        let left = self.led.values().map(|led| led.standing.left());
+        left.sum()
+    }
+
     pub fn deadline(&self) -> Option<Time> {
         let looks = self.led.values().map(Led::deadline);
         let late = self.asked.values().map(|asked| asked.at + PATIENCE);

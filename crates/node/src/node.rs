@@ -49,10 +49,12 @@ mod routing;
 mod slots;
 mod space;
 mod ticking;
+mod under_way;
 mod verbs;
 mod versions;
 
 pub use inspect::VersionsView;
+use under_way::UnderWay;
 use verbs::{Awaiting, Held};
 
 pub struct Node {
@@ -68,6 +70,7 @@ pub struct Node {
     cluster: Cluster,
     hosted: HostedLogs,
     callers: Callers,
+    under_way: UnderWay,
     /// The join, until this node has an id.
     join: Option<Join>,
     board: Board,
@@ -120,6 +123,7 @@ impl Node {
             cluster: Cluster::new(env.own.speaks),
             hosted: HostedLogs::default(),
             callers: Callers::default(),
+            under_way: UnderWay::default(),
             join: None,
             board: Board::default(),
             told_stopped: LogId(0),

@@ -4,6 +4,7 @@ pub mod findings;
 mod moving;
 mod probe;
 mod saving;
+pub mod under_way;
 pub mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -220,6 +221,7 @@ fn show_view(global: &Global, view: &View) -> Result<()> {
             "nodes": view.nodes,
             "map": view.map.as_ref().map(|map| map.version),
             "moving": view.map.as_ref().map(|map| &map.moving),
+            "under_way": view.map.as_ref().map(|map| &map.under_way),
             "findings": found,
         }));
     }
@@ -228,6 +230,8 @@ fn show_view(global: &Global, view: &View) -> Result<()> {
         false => view::table_of(&view.groups),
     }];
     parts.push(view.nodes_table());
+    let under_way = view.map.as_ref().map(|map| &*map.under_way);
+    parts.extend(under_way::table_of(under_way.unwrap_or_default()));
     let wrong = found.iter().filter_map(|finding| {
         let change = finding.change.as_ref()?;
         Some(format!("{}\n  help: {change}", finding.found))

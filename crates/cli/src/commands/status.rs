@@ -8,6 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use client::admin::{Health, LogStatus, NodeStatus, PeerStatus, State, Status, Weight};
 
+use super::kv::under_way;
 use crate::global::Global;
 use terminal::exit::{Kind, Said};
 use terminal::{quantity, show};
@@ -93,6 +94,7 @@ fn render(status: &Status) -> String {
     if !replicas.is_empty() {
         parts.push(replicas);
     }
+    parts.extend(under_way::table_of(&status.slots_under_way));
     if !status.waiting_for.is_empty() {
         let lines: Vec<_> = status
             .waiting_for

@@ -69,6 +69,19 @@ impl Counters {
     }
 }
 
+/// What `status` says of slots on their way.
+fn wait_under_way(keys: &Keys) -> Json {
+    let begun = Instant::now();
+    loop {
+        let output = keys.run(&["status"]);
+        let status: Json = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        if let Some(first) = status["slots_under_way"].get(0) {
+            return first.clone();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{status}");
+    }
+}
+
 fn wait_settled(keys: &Keys) -> Json {
     let begun = Instant::now();
     loop {
@@ -112,6 +125,12 @@ fn slots_move_while_clients_write_and_nodes_die() {
 
     // Another group joins, and each node dies once on the way.
     keys.logberg(&["kv", "join", "kv-4", "--no-wait"]);
+    let under_way = wait_under_way(&keys);
+    assert_eq!(
+        (under_way["to"].as_str(), under_way["slots"].as_u64()),
+        (Some("kv-4"), Some(4_096))
+    );
+    assert!(under_way["left"].as_u64() <= Some(4_096), "{under_way}");
     for victim in 1..=3 {
         thread::sleep(Duration::from_millis(150));
         keys.cluster.kill(victim).expect("it dies");
@@ -170,6 +189,9 @@ fn slots_move_while_clients_write_and_nodes_die() {
         .map(|writer| writer.join().expect("it ends well"))
         .collect();
     all.iter_mut().for_each(Counters::check);
+    let status = keys.run(&["status"]);
+    let status: Json = serde_json::from_slice(&status.stdout).expect("JSON");
+    assert_eq!(status["slots_under_way"], serde_json::json!([]));
 
     // The keys of a cluster whose slots have moved, in another cluster.
     let saved = directory.path().join("saved");

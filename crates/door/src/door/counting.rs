@@ -75,9 +75,7 @@ impl Door {
         figures.clients.set(self.clients.len() as u64);
         figures.unread_bytes.set(self.unsent_bytes as u64);
         figures.unfinished_bytes.set(self.input_bytes as u64);
-        let coming = self.moving.progress();
-        let coming = coming.map(|copy| u64::from(copy.last - copy.first) + 1);
-        figures.slots_coming.set(coming.sum());
+        figures.slots_coming.set(self.moving.slots_left());
         figures.moved_bytes.set(self.moving.taken_bytes);
         figures.moved_slots.set(self.moving.owned_slots);
     }

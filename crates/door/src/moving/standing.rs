@@ -64,6 +64,7 @@ struct Follows {
     own: Option<Step>,
     news: Vec<(Span, u32)>,
     wanted: Vec<Wanted>,
+    left: u64,
 }
 
 /// Slots that are to come here, and whence.
@@ -110,6 +111,7 @@ impl Standing {
             own: self.find_own_step(log, &all, map),
             news: self.find_news(log, &all),
             wanted: self.find_wanted(log, &all),
+            left: self.count_left(log, &all),
             map: Some(map.clone()),
         };
     }
@@ -127,6 +129,11 @@ impl Standing {
     /// The pieces that are to come here, and do not yet.
     pub fn wanted(&self) -> &[Wanted] {
         &self.follows.wanted
+    }
+
+    /// The slots that are to be the group's, and are not.
+    pub fn left(&self) -> u64 {
+        self.follows.left
     }
 
     fn at(&self, slot: u16) -> Slot {
@@ -189,6 +196,16 @@ impl Standing {
             (is_served && is_news && since > 0 && since <= wish).then_some(since)
         };
         self.runs(SLOTS, news)
+    }
+
+    fn count_left(&self, log: u32, map: &All) -> u64 {
+        let is_left = |slot: &u16| {
+            let (held, _) = map.as_held(log, *slot, self.at(*slot));
+            let is_served = matches!(held, Held::Owned | Held::Leaving { .. });
+            let is_wanted = at(&map.wanted, *slot).is_some_and(|(group, _)| group == log);
+            is_wanted && !is_served
+        };
+        (0..SLOTS).filter(is_left).count() as u64
     }
 
     fn find_wanted(&self, log: u32, map: &All) -> Vec<Wanted> {

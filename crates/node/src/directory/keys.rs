@@ -8,6 +8,12 @@ use slots::{Change, Span};
 use super::{Directory, LogEntry};
 
 impl Directory {
+    /// The name of a group, or the number of one whose log is gone.
+    pub fn name_of_group(&self, group: u32) -> String {
+        let entry = self.logs.get(&LogId(group));
+        entry.map_or_else(|| format!("log {group}"), |entry| entry.name.clone())
+    }
+
     /// The logs that are groups, and do not end.
     pub fn groups(&self) -> impl Iterator<Item = (LogId, &LogEntry)> {
         let logs = self.logs.iter().map(|(id, log)| (*id, log));

@@ -14,6 +14,7 @@ impl Node {
     pub(super) fn tick(&mut self) {
         self.rounds.on_tick(self.env.now, self.ending.has_begun());
         self.judge_space();
+        self.look_at_slots();
         let (cluster, mut lent) = self.lend();
         cluster.confirm_directory(&mut lent);
         // From here on a change of an address there is news.

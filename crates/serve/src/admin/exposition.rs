@@ -452,6 +452,12 @@ impl Families<'_, '_> {
             "Slots on their way to groups that this node leads",
             kv.slots_coming as f64,
         )?;
+        self.one(
+            "kv_slots_under_way",
+            "Since this node heard of the oldest change of the map by which slots are on their way; 0: none are",
+            Unit::Seconds,
+            kv.slots_under_way_ms as f64 / 1e3,
+        )?;
         self.counted_bytes(
             "kv_moved",
             "Rows that came with slots to groups that this node leads",

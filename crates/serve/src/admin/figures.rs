@@ -40,6 +40,7 @@ pub struct Kv {
     pub unfinished_bytes: u64,
     pub expired_keys: u64,
     pub slots_coming: u64,
+    pub slots_under_way_ms: u64,
     pub moved_bytes: u64,
     pub moved_slots: u64,
     pub families: Vec<Family>,

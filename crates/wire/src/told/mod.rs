@@ -17,6 +17,6 @@ pub use members::{Log, Member, Members, Node, Planned, PlannedLog};
 pub use moved::Moved;
 pub use rows::{Filled, Saving};
 pub use scrub::{ScrubDifference, ScrubReport, ScrubView};
-pub use slots::{SlotsChanged, SlotsGroup, SlotsMove, SlotsPart, SlotsTold};
+pub use slots::{SlotsChanged, SlotsGroup, SlotsMove, SlotsPart, SlotsTold, SlotsUnderWay};
 pub use status::{LogStatus, MarkInfo, NodeStatus, PeerStatus, StateInfo, Status, Weight};
 pub use streams::{Continues, StreamEnd, StreamInfo, Trimmed};

@@ -15,6 +15,8 @@ pub struct SlotsTold {
     pub served: Vec<SlotsPart>,
     /// What is on its way.
     pub moving: Vec<SlotsMove>,
+    /// The same, by the version of the map that sent slots to a group.
+    pub under_way: Vec<SlotsUnderWay>,
     /// The versions that can be asked for: the first ones, and the last.
     pub first_version: u32,
     pub last_version: u32,
@@ -53,6 +55,21 @@ pub struct SlotsMove {
     /// `null`: nobody serves them yet.
     pub from: Option<String>,
     pub to: String,
+}
+
+/// Slots that one version of the map sent to a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SlotsUnderWay {
+    pub to: String,
+    /// The version of the map.
+    pub since: u32,
+    /// The slots that it sent there, and that are still to go there.
+    pub slots: u32,
+    /// Those of them that are not there yet.
+    pub left: u32,
+    /// Since the node that answers heard of that version: since its start, if that was later.
+    pub for_ms: u64,
 }
 
 /// The answer to `change-slots`: what it moves, or would.

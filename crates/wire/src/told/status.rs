@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::health::Health;
+use super::slots::SlotsUnderWay;
 
 /// One node's view of its cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,9 @@ pub struct Status {
     /// Reasons why the cluster is not whole, each a sentence for people.
     #[serde(default)]
     pub waiting_for: Vec<String>,
+    /// Slots of keys on their way to other groups.
+    #[serde(default)]
+    pub slots_under_way: Vec<SlotsUnderWay>,
     #[serde(default)]
     pub health: Health,
 }

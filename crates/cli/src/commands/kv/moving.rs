@@ -11,8 +11,8 @@ use terminal::exit::{Failure, Kind};
 use terminal::show;
 use wire::LogKind;
 
-use super::How;
 use super::view::{shown, spans_of};
+use super::{How, under_way};
 use crate::confirm::confirmed;
 use crate::global::Global;
 
@@ -198,6 +198,7 @@ pub fn map(global: &Global, client: &Client, version: Option<u32>, waits: bool) 
     parts.push(show::lines(&table));
     if !map.moving.is_empty() {
         parts.push(format!("on their way:\n{}", moves_table(&map.moving)));
+        parts.extend(under_way::table_of(&map.under_way));
     }
     show::print(parts.join("\n\n"))
 }

@@ -71,6 +71,7 @@ struct DoorMetrics {
     unfinished_bytes: u64,
     expired_keys: u64,
     slots_coming: u64,
+    slots_under_way_ms: u64,
     moved_bytes: u64,
     moved_slots: u64,
     families: Vec<FamilyMetrics>,
@@ -172,11 +173,10 @@ impl Node {
                 .values()
                 .map(|log| LogMetrics::of(log, &self.env))
                 .collect(),
-            kv: self
-                .config
-                .hosts
-                .door()
-                .map(|door| DoorMetrics::of(door, &self.config.standing.door)),
+            kv: self.config.hosts.door().map(|door| DoorMetrics {
+                slots_under_way_ms: self.slots_under_way_ms(),
+                ..DoorMetrics::of(door, &self.config.standing.door)
+            }),
         })
     }
 }
@@ -248,6 +248,7 @@ impl DoorMetrics {
             unfinished_bytes: door.unfinished_bytes.get(),
             expired_keys: door.expired_keys.get(),
             slots_coming: door.slots_coming.get(),
+            slots_under_way_ms: 0,
             moved_bytes: door.moved_bytes.get(),
             moved_slots: door.moved_slots.get(),
             families: families.collect(),

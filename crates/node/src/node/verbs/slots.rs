@@ -1,6 +1,5 @@
 //! `slots`, `change-slots`.
 
-use formats::LogId;
 use slots::{Change, Map, Part, Span};
 use wire::change_slots::{ChangeSlots, SlotsVerb};
 use wire::told::{SlotsChanged, SlotsGroup, SlotsMove, SlotsPart, SlotsTold};
@@ -18,7 +17,11 @@ struct Slots {
 impl Want for Slots {
     fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
         match told(&node.cluster.directory, self.version) {
-            Ok(told) => Answer::List(wire::ok(&told)),
+            Ok(told) if told.moving.is_empty() => Answer::List(wire::ok(&told)),
+            Ok(told) => Answer::List(wire::ok(&SlotsTold {
+                under_way: node.slots_under_way(),
+                ..told
+            })),
             Err(refusal) => Answer::Line(refusal.encode()),
         }
     }
@@ -103,7 +106,7 @@ impl Node {
         let moves = |part: &Part| SlotsMove {
             first: part.span.first(),
             last: part.span.last(),
-            from: Some(name_of(&self.cluster.directory, part.group)),
+            from: Some(self.cluster.directory.name_of_group(part.group)),
             to: String::new(),
         };
         if map.version() > 0 && !changes.asked.plan {
@@ -189,7 +192,7 @@ fn work_out(directory: &Directory, asked: &ChangeSlots) -> Result<(Change, Slots
         },
     };
     let refuse = |why: slots::Refused| {
-        let name = |group: u32| name_of(directory, group);
+        let name = |group: u32| directory.name_of_group(group);
         let sentence = match why {
             slots::Refused::NotIn(group) => format!(
                 "{} has not joined: let it join first (logberg kv join {})",
@@ -229,11 +232,6 @@ fn parts_of(directory: &Directory, text: &str) -> Result<Vec<Part>, Refusal> {
     text.split(',').map(part).collect()
 }
 
-fn name_of(directory: &Directory, group: u32) -> String {
-    let entry = directory.logs.get(&LogId(group));
-    entry.map_or_else(|| format!("log {group}"), |entry| entry.name.clone())
-}
-
 /// The slots that another group is to have than before.
 fn moves_between(directory: &Directory, before: &Map, after: &Map) -> Vec<SlotsMove> {
     let mut moves: Vec<SlotsMove> = Vec::new();
@@ -243,8 +241,8 @@ fn moves_between(directory: &Directory, before: &Map, after: &Map) -> Vec<SlotsM
         let Some(to) = to.filter(|to| Some(*to) != from) else {
             continue;
         };
-        let from = from.map(|from| name_of(directory, from));
-        let to = name_of(directory, to);
+        let from = from.map(|from| directory.name_of_group(from));
+        let to = directory.name_of_group(to);
         match moves.last_mut() {
             Some(last) if last.last + 1 == slot && (&last.from, &last.to) == (&from, &to) => {
                 last.last = slot;
@@ -265,7 +263,7 @@ fn told(directory: &Directory, version: Option<u32>) -> Result<SlotsTold, Refusa
     let part = |part: &Part| SlotsPart {
         first: part.span.first(),
         last: part.span.last(),
-        group: name_of(directory, part.group),
+        group: directory.name_of_group(part.group),
         since: part.since,
     };
     let (first_version, last_version) = (map.versions().next(), map.versions().last());
@@ -298,8 +296,8 @@ fn told(directory: &Directory, version: Option<u32>) -> Result<SlotsTold, Refusa
     let moving = map.moving().into_iter().map(|moving| SlotsMove {
         first: moving.span.first(),
         last: moving.span.last(),
-        from: moving.from.map(|group| name_of(directory, group)),
-        to: name_of(directory, moving.to),
+        from: moving.from.map(|group| directory.name_of_group(group)),
+        to: directory.name_of_group(moving.to),
     });
     Ok(SlotsTold {
         version: map.version(),
@@ -307,6 +305,7 @@ fn told(directory: &Directory, version: Option<u32>) -> Result<SlotsTold, Refusa
         wanted: of(map.wanted()),
         served: of(map.served()),
         moving: moving.collect(),
+        under_way: Vec::new(),
         first_version: first_version.unwrap_or_default(),
         last_version: last_version.unwrap_or_default(),
     })

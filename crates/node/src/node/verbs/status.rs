@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use replica::{Env, Log};
 use wire::Refusal;
+use wire::told::SlotsUnderWay;
 
 use super::awaiting::{Answer, Commands, Want};
 use crate::counts::micros;
@@ -35,6 +36,7 @@ struct Status {
     nodes: Vec<NodeStatus>,
     logs: Vec<LogStatus>,
     waiting_for: Vec<String>,
+    slots_under_way: Vec<SlotsUnderWay>,
     health: Health,
 }
 
@@ -200,6 +202,7 @@ impl Node {
                 .map(|log| LogStatus::of(log, &self.env))
                 .collect(),
             waiting_for: self.waiting_for(),
+            slots_under_way: self.slots_under_way(),
             health: self.health(),
         })
     }

@@ -1,0 +1,108 @@
+//! Slots on their way, for people: how many are left of those that each version of the map sent somewhere, and for how long.
+
+use std::collections::BTreeMap;
+
+use ops::Time;
+use slots::{Map, Moving};
+use wire::told::SlotsUnderWay;
+
+use super::Node;
+use crate::directory::Directory;
+
+/// When this node heard first of each version of the map by which slots are on their way.
+#[derive(Default)]
+pub struct UnderWay(BTreeMap<u32, Time>);
+
+impl UnderWay {
+    pub fn look(&mut self, map: &Map, now: Time) {
+        if map.is_settled() {
+            return self.0.clear();
+        }
+        let moving = map.moving();
+        self.0
+            .retain(|version, _| moving.iter().any(|moving| moving.since == *version));
+        for Moving { since, .. } in moving {
+            self.0.entry(since).or_insert(now);
+        }
+    }
+
+    pub fn told(&self, directory: &Directory, now: Time) -> Vec<SlotsUnderWay> {
+        let map = &directory.slots;
+        let mut left: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+        for moving in map.moving() {
+            *left.entry((moving.since, moving.to)).or_default() += moving.span.count();
+        }
+        let told = left.into_iter().map(|((since, to), left)| {
+            let its = map.wanted().iter();
+            let its = its.filter(|part| (part.since, part.group) == (since, to));
+            let known = self.0.get(&since).copied().unwrap_or(now);
+            SlotsUnderWay {
+                to: directory.name_of_group(to),
+                since,
+                slots: its.map(|part| part.span.count()).sum(),
+                left,
+                for_ms: (now - known).as_millis() as u64,
+            }
+        });
+        told.collect()
+    }
+}
+
+impl Node {
+    pub(super) fn look_at_slots(&mut self) {
+        let map = &self.cluster.directory.slots;
+        self.under_way.look(map, self.env.now);
+    }
+
+    /// How long any slots are on their way.
+    pub(super) fn slots_under_way_ms(&self) -> u64 {
+        let now = self.env.now;
+        let longest = self.under_way.0.values().map(|heard| now - *heard).max();
+        longest.unwrap_or_default().as_millis() as u64
+    }
+
+    pub(super) fn slots_under_way(&self) -> Vec<SlotsUnderWay> {
+        self.under_way.told(&self.cluster.directory, self.env.now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use slots::{Change, Span};
+
+    use super::*;
+
+    #[test]
+    fn slots_that_are_left_are_counted_since_their_version_was_heard_of() {
+        let groups = vec![2, 3];
+        let map = Map::default().changed(&Change::Join { groups });
+        let spans = vec![Span::new(0, 99).expect("a span")];
+        let group = 3;
+        let move_to = Change::Move { spans, group };
+        let mut map = map
+            .and_then(|map| map.changed(&move_to))
+            .expect("both are there");
+        let mut under_way = UnderWay::default();
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        under_way.look(&map, at(1_000));
+        map.serve(Span::new(0, 29).expect("a span"), 2, 3);
+        under_way.look(&map, at(2_000));
+        let directory = Directory {
+            slots: map.clone().into(),
+            ..Directory::default()
+        };
+        let expected = SlotsUnderWay {
+            to: "log 3".to_owned(),
+            since: 2,
+            slots: 100,
+            left: 70,
+            for_ms: 2_500,
+        };
+        assert_eq!(under_way.told(&directory, at(3_500)), [expected]);
+        map.serve(Span::new(30, 99).expect("a span"), 2, 3);
+        under_way.look(&map, at(4_000));
+        assert_eq!(under_way.0, BTreeMap::new(), "nothing is on its way");
+    }
+}
