@@ -585,6 +585,11 @@ impl Encode for Action {
                 stream.put(out);
                 at.put(out);
             }
+            Action::CutStream { stream, at } => {
+                out.push(9);
+                stream.put(out);
+                at.put(out);
+            }
             Action::Trim { before, by } => {
                 out.push(if *by == By::Unsaid { 5 } else { 6 });
                 before.put(out);
@@ -623,6 +628,10 @@ impl Encode for Action {
                 by: parse_by(from)?,
             }),
             8 => Ok(Action::Wish(Arc::new(Wish::parse(from)?))),
+            9 => Ok(Action::CutStream {
+                stream: StreamName::parse(from)?,
+                at: StreamPosition::parse(from)?,
+            }),
             unknown => Err(DecodeError::UnknownAction(unknown)),
         }
     }

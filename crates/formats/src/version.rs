@@ -29,6 +29,9 @@ pub const SAID_ADDRESSES: u8 = 2;
 /// Logs have kinds ([`crate::LogKind`]), and nodes tell each other how far states are durable.
 pub const KINDS: u8 = 2;
 
+/// A log's leader cuts the stream of a writer that is gone ([`paxos::Action::CutStream`]).
+pub const CUTS: u8 = 2;
+
 /// From the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speaks {

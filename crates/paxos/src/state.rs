@@ -72,7 +72,7 @@ pub enum StreamEnd {
     Open,
     /// By close-stream: complete.
     Closed,
-    /// Another stream was opened, or a gap followed: cut off.
+    /// Another stream was opened, a gap followed, or its writer is gone: cut off.
     Cut,
 }
 
@@ -91,6 +91,13 @@ pub enum Outcome {
     },
     /// The stream is not current, or not that long.
     NotClosed {
+        stream: StreamName,
+    },
+    Cut {
+        stream: StreamName,
+    },
+    /// The stream grew, ended or was continued meanwhile.
+    NotCut {
         stream: StreamName,
     },
     Reconfigured {
@@ -271,6 +278,13 @@ impl LogState {
                     }
                 }
                 _ => Outcome::NotClosed { stream: *stream },
+            },
+            Action::CutStream { stream, at } => match self.current_stream() {
+                Some(current) if current.name == *stream && current.length == *at => {
+                    self.end_current(StreamEnd::Cut);
+                    Outcome::Cut { stream: *stream }
+                }
+                _ => Outcome::NotCut { stream: *stream },
             },
             Action::Trim { by, .. }
                 if !self.is_wanted(*by) && !mutation::is(Mutation::StaleWishTrims) =>

@@ -56,6 +56,12 @@ pub enum Action {
         stream: StreamName,
         at: StreamPosition,
     },
+    /// The end of a stream whose writer is gone. Takes effect only if `stream` is current and exactly `at` long. The
+    /// stream can be continued all the same.
+    CutStream {
+        stream: StreamName,
+        at: StreamPosition,
+    },
     /// Forgets all slots below the lesser of `before` and this action's own slot, if its author still wants it.
     Trim {
         before: Slot,

@@ -45,6 +45,8 @@ pub struct LogCounts {
     pub streams_not_opened: u64,
     pub streams_closed: u64,
     pub streams_not_closed: u64,
+    /// Streams that this leader cut, for their writers were gone.
+    pub streams_cut: u64,
     /// Writers that had to go because another came.
     pub writers_superseded: u64,
     pub eras_begun: u64,

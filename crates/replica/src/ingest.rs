@@ -2,7 +2,8 @@
 //!
 //! Shape:  socket -> batch buffer -> engine, own segment and every follower (the same buffer).
 //! Units:  a batch is 1 ..= BATCH_BUFFER - RECORD_HEADER bytes, one proposal and one record.
-//! Errors: a vanished writer leaves its stream open for its continuation; nothing is retried here.
+//! Errors: a vanished writer leaves its stream open for its continuation, until it is cut (`gone`); nothing is
+//!         retried here.
 //!
 //! Lockstep: while a durable write is in flight nothing is received, unless batches are large
 //! already. Batches then grow by themselves to what the disk takes, at the same latency.
@@ -20,6 +21,7 @@ use crate::log::Log;
 const LARGE_BATCH: usize = 128 << 10;
 
 mod closing;
+pub(crate) mod gone;
 mod opening;
 pub(crate) mod state;
 
@@ -32,6 +34,7 @@ impl Log {
             return;
         }
         self.settle_outcomes(env);
+        self.cut_if_writer_is_gone(env);
         self.open_next(env);
         self.try_early_closes(env);
         self.propose_submitted(env);

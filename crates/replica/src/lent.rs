@@ -42,6 +42,8 @@ pub(crate) struct Core {
     /// The last record that was asked for.
     pub persisted: RecordNumber,
     pub last_chosen_at: paxos::Time,
+    /// The last stream that was seen to be cut for its writer was gone.
+    pub cut_as_gone: Option<paxos::StreamName>,
     pub stands: Stands,
     /// Its bytes are taken when disks are almost full, too: it is what frees them.
     pub uses_reserve: bool,

@@ -129,6 +129,7 @@ impl Log {
             last_read: 0,
             persisted: RecordNumber(0),
             last_chosen_at: env.now,
+            cut_as_gone: None,
             stands: Stands::default(),
             uses_reserve: false,
         };

@@ -63,6 +63,8 @@ struct Reader {
     /// The place among readers that wait to read from disk, from when this one first asked until it may.
     place: Option<u64>,
     missing_since: Option<Time>,
+    /// The time until which somebody may continue the stream at whose end this reader waits, and which was cut.
+    cut_until: Option<Time>,
     retry_at: Time,
     /// A raw answer that has begun can end only by breaking off.
     sent_bytes: bool,
@@ -104,8 +106,10 @@ impl Readers {
         let signs = idle.map(|r| (r.sent_at + SIGN_OF_LIFE).max(r.retry_at));
         let looks = self.readers.values().filter_map(|r| r.look_at);
         let follow = self.readers.values().any(|r| r.follow && !r.stale);
+        let cuts = self.readers.values().filter(|reader| !reader.busy);
+        let cuts = cuts.filter_map(|reader| reader.cut_until);
         let leaderless = self.leaderless_until.filter(|_| follow);
-        signs.chain(looks).chain(leaderless).min()
+        signs.chain(looks).chain(cuts).chain(leaderless).min()
     }
 }
 

@@ -107,6 +107,13 @@ fn actions() -> Vec<(&'static str, Action)> {
             },
         ),
         (
+            "cut-stream",
+            Action::CutStream {
+                stream: stream(),
+                at: StreamPosition(12),
+            },
+        ),
+        (
             "trim",
             Action::Trim {
                 before: Slot(500),

@@ -72,6 +72,7 @@ pub fn action() -> impl Strategy<Value = Action> {
         wish().prop_map(|wish| Action::Wish(Arc::new(wish))),
         open_stream().prop_map(Action::OpenStream),
         (stream(), position()).prop_map(|(stream, at)| Action::CloseStream { stream, at }),
+        (stream(), position()).prop_map(|(stream, at)| Action::CutStream { stream, at }),
         any::<u64>().prop_map(|before| Action::Trim {
             before: Slot(before),
             by: paxos::By::Unsaid,

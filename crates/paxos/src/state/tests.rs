@@ -63,8 +63,11 @@ fn value() -> impl Strategy<Value = (u64, Value)> {
                 continues: continues.map(|(stream, at)| (stream, StreamPosition(at))),
             }))
         ),
-        2 => (stream, 0u64..20).prop_map(move |(stream, at)| {
+        2 => (stream.clone(), 0u64..20).prop_map(move |(stream, at)| {
             action(Action::CloseStream { stream, at: StreamPosition(at) })
+        }),
+        2 => (stream, 0u64..20).prop_map(move |(stream, at)| {
+            action(Action::CutStream { stream, at: StreamPosition(at) })
         }),
         2 => (0u64..200).prop_map(move |before| action(Action::Trim { before: Slot(before), by: crate::By::Unsaid })),
         1 => (0u32..2, 1u32..5).prop_map(move |(era, node)| {
@@ -262,6 +265,29 @@ fn a_clean_end_needs_the_exact_length() {
     assert_eq!(state.stream(stream).unwrap().end, StreamEnd::Closed);
     open(&mut state, name(2, 1), None);
     assert_eq!(state.stream(stream).unwrap().end, StreamEnd::Closed);
+}
+
+/// Whoever cuts a stream may not know the last of it: a writer that came back is not cut.
+#[test]
+fn a_stream_is_cut_at_its_exact_length_and_can_be_continued() {
+    let mut state = fresh();
+    open(&mut state, name(1, 1), None);
+    write(&mut state, name(1, 1), 0, 7);
+    let stream = name(1, 1);
+    let cut = |at| Action::CutStream {
+        stream,
+        at: StreamPosition(at),
+    };
+    assert_eq!(act(&mut state, cut(6)), Outcome::NotCut { stream });
+    assert_eq!(state.current, Some(stream));
+    assert_eq!(act(&mut state, cut(7)), Outcome::Cut { stream });
+    assert_eq!(state.stream(stream).unwrap().end, StreamEnd::Cut);
+    assert_eq!(state.current, None);
+    let continues = Some((stream, StreamPosition(7)));
+    let opened = Outcome::Opened(name(2, 1));
+    assert_eq!(open(&mut state, name(2, 1), continues), opened);
+    assert_eq!(act(&mut state, cut(7)), Outcome::NotCut { stream });
+    assert_eq!(state.current, Some(name(2, 1)), "it goes on");
 }
 
 /// ‡ A retried increment must not apply twice.

@@ -6,6 +6,8 @@ use ops::{Buffer, ConnId};
 use paxos::{StreamName, Time};
 use wire::{ConnectionEnd, Mode};
 
+use super::gone::Gone;
+
 /// An append request before its stream is open.
 pub(super) struct Append {
     pub(super) from: Sink,
@@ -32,6 +34,8 @@ pub(crate) struct Ingest {
     pub(super) closing: BTreeMap<StreamName, Vec<Close>>,
     /// Closes that came before their last bytes were chosen.
     pub(super) early_closes: Vec<Close>,
+    /// The stream that nobody writes, and until when its writer may come back.
+    pub(super) gone: Option<Gone>,
     /// Numbers the streams we open in this incarnation.
     pub(super) counter: u32,
 }
@@ -77,6 +81,11 @@ pub(super) struct Close {
 impl Ingest {
     pub(crate) fn is_waiting(&self) -> bool {
         !self.queue.is_empty() || !self.early_closes.is_empty()
+    }
+
+    /// This replica leads anew, or no longer: it has seen no writer go.
+    pub(crate) fn forget_gone(&mut self) {
+        self.gone = None;
     }
 
     pub(crate) fn check_invariants(&self) {

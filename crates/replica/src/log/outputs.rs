@@ -254,6 +254,7 @@ impl Log {
         // ‡ Before anything rests on whose states stand.
         self.catch_up.recount_soon();
         self.release_writers(env);
+        self.ingest.forget_gone();
         self.readers.on_role(env, role);
         match role {
             Role::Leader { term } => {
@@ -290,6 +291,8 @@ impl Log {
             Outcome::NotOpened { stream, reason } => self.on_not_opened(env, *stream, *reason),
             Outcome::Closed { stream, at } => self.on_closed(env, *stream, Some(*at)),
             Outcome::NotClosed { stream } => self.on_closed(env, *stream, None),
+            Outcome::Cut { stream } => self.core.cut_as_gone = Some(*stream),
+            Outcome::NotCut { .. } => {}
             Outcome::NotTrimmed => self.trims.on_not_trimmed(slot),
             Outcome::NodeId(_)
             | Outcome::Reconfigured { .. }
@@ -320,6 +323,8 @@ impl Log {
             Outcome::NotOpened { .. } => counts.streams_not_opened += leading,
             Outcome::Closed { .. } => counts.streams_closed += leading,
             Outcome::NotClosed { .. } => counts.streams_not_closed += leading,
+            Outcome::Cut { .. } => counts.streams_cut += leading,
+            Outcome::NotCut { .. } => {}
             Outcome::Reconfigured { .. } => counts.eras_begun += 1,
             Outcome::Wished { .. } => counts.wishes_chosen += 1,
             Outcome::NotWished { .. } | Outcome::NotTrimmed => counts.wishes_overtaken += 1,

@@ -60,6 +60,7 @@ fn parse_read(request: &Request) -> Result<Reader, Refusal> {
         busy: false,
         place: None,
         missing_since: None,
+        cut_until: None,
         retry_at: Time::ZERO,
         sent_bytes: false,
         sent_at: Time::ZERO,

@@ -101,13 +101,22 @@ impl Readers {
             return self.end_reader(core, env, conn, Err(trimmed_before(from)));
         }
         if spot.available == 0 {
-            // The reader follows: more may come, unless the writer said that there is no more.
-            return match spot.end == StreamEnd::Closed && reader.cursor.target != Target::Everything
-            {
-                true => self.end_reader(core, env, conn, Ok(ReadEnd::Closed)),
-                false => self.give_sign_of_life(env, conn),
+            // The reader follows: more may come, unless the writer said that there is no more, or is gone.
+            let end = match (reader.cursor.target, spot.end) {
+                (Target::Everything, _) | (_, StreamEnd::Open) => None,
+                (_, StreamEnd::Closed) => Some(ReadEnd::Closed),
+                (_, StreamEnd::Cut) => {
+                    let patience = env.limits.writer_gone_after;
+                    let until = *reader.cut_until.get_or_insert(env.now + patience);
+                    (is_writer_gone(core, spot.stream) || until <= env.now).then_some(ReadEnd::Cut)
+                }
+            };
+            return match end {
+                Some(end) => self.end_reader(core, env, conn, Ok(end)),
+                None => self.give_sign_of_life(env, conn),
             };
         }
+        reader.cut_until = None;
         let wanted = spot.available.min(reader.to.map_or(u64::MAX, |to| to - at));
         if let Some(slice) = core.ring.find(spot.stream, StreamPosition(spot.position)) {
             let count = (slice.len() as u64).min(wanted) as usize;
@@ -239,6 +248,13 @@ impl Readers {
             Err(_) => env.reset(conn),
         }
     }
+}
+
+/// Whether nobody continues this stream, which was cut and which nobody continued so far: the leader cut it because its
+/// writer was gone, or another writer's stream followed. One that a change of leader cut has a writer that is on its way.
+fn is_writer_gone(core: &Core, stream: StreamName) -> bool {
+    let last = core.engine.state().streams.last();
+    core.cut_as_gone == Some(stream) || last.is_some_and(|last| last.name != stream)
 }
 
 fn trimmed_before(from: u64) -> Refusal {

@@ -295,7 +295,8 @@ impl Reader {
                 true
             }
             ReadEnd::To if read.to.is_some() => false,
-            ReadEnd::Cut | ReadEnd::Open if !read.follow => false,
+            ReadEnd::Cut => false,
+            ReadEnd::Open if !read.follow => false,
             _ => panic!("{end} in answer to {read:?}"),
         };
         drop(chain);

@@ -172,6 +172,7 @@ impl Coverage {
         self.add("streams-resumed", counts.streams_continued);
         self.add("streams-not-opened", counts.streams_not_opened);
         self.add("streams-closed", counts.streams_closed);
+        self.add("streams-cut", counts.streams_cut);
         self.add("takeovers", counts.writers_superseded);
         self.add("eras", counts.eras_begun);
         self.add("auxiliaries-engaged", counts.engaged);

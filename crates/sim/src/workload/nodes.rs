@@ -52,6 +52,8 @@ pub fn small_limits() -> Limits {
 /// A cluster that bootstraps and joins by itself, with the scenario's clients.
 pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Cluster {
     let mut limits = small_limits();
+    // Streams are cut in a world of seconds, too.
+    limits.writer_gone_after = Duration::from_secs(3);
     if scenario.long_directory {
         limits.directory_growth_bytes = Limits::default().directory_growth_bytes;
     }

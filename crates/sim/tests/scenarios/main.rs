@@ -26,6 +26,7 @@ mod drawn;
 mod durability;
 mod elections;
 mod followers;
+mod gone;
 mod grammar;
 mod gray;
 mod guests;

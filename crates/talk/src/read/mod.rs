@@ -27,7 +27,7 @@ pub struct ReadOptions {
     pub from: u64,
     /// The position after the last one.
     pub to: Option<u64>,
-    /// Wait for more until the chain is closed or `to` is reached.
+    /// Wait for more until the chain is closed or cut, or `to` is reached.
     pub follow: bool,
     /// Any node may answer, from what it knows to be chosen; that may be less than there is.
     pub stale: bool,

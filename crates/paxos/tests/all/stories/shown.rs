@@ -248,6 +248,7 @@ fn letter(value: &Value) -> char {
             Action::Reconfigure { .. } => 'R',
             Action::OpenStream(_) => 'O',
             Action::CloseStream { .. } => 'C',
+            Action::CutStream { .. } => 'X',
             Action::Trim { .. } => 'T',
             Action::Wish(_) => 'W',
         },

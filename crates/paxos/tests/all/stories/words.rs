@@ -22,6 +22,7 @@ pub fn valued(value: &Value, slots: SlotRange) -> String {
                 None => format!("open {}", open.stream),
             },
             Action::CloseStream { stream, at } => format!("close {stream} at {at}"),
+            Action::CutStream { stream, at } => format!("cut {stream} at {at}"),
             Action::Trim { before, .. } => format!("trim below {before}"),
             Action::Wish(_) => String::from("wish"),
         },
