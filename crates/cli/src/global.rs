@@ -6,6 +6,9 @@ use clap::Args;
 use client::{Client, Timeouts};
 use terminal::program::LogFormat;
 
+/// Longer than anybody waits, and short enough to be added to any time.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Everywhere")]
 pub struct Global {
@@ -25,7 +28,7 @@ pub struct Global {
     /// nodes of the lost one may come back
     #[arg(long, global = true, value_name = "ID", env = "LOGBERG_CLUSTER", hide_env_values = true, value_parser = cluster)]
     pub cluster: Option<String>,
-    /// Give up after this long without progress
+    /// Give up after this long without progress: seconds, or `never`
     #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub timeout: Duration,
     /// Answers and errors as JSON, for machines
@@ -78,7 +81,11 @@ fn cluster(text: &str) -> Result<String, String> {
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let wrong = || "a time in seconds, more than 0 and at most a day, such as 2.5".to_owned();
+    let wrong =
+        || "a time in seconds, more than 0 and at most a day, such as 2.5; or never".to_owned();
+    if text == "never" {
+        return Ok(NEVER);
+    }
     let seconds: f64 = text.parse().map_err(|_| wrong())?;
     match seconds > 0.0 && seconds <= 86_400.0 {
         true => Ok(Duration::from_secs_f64(seconds)),
@@ -89,6 +96,15 @@ fn seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timeout_may_be_never() {
+        assert_eq!(seconds("never"), Ok(NEVER));
+        assert_eq!(seconds("2.5"), Ok(Duration::from_millis(2500)));
+        for text in ["0", "-1", "Never", "1e9", "NaN", "inf", ""] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_server_without_a_port_is_refused() {

@@ -13,6 +13,7 @@
 //! | 8 | `status`: all is served, and something is wrong (with 3 something is not served) |
 //! | 9 | acknowledged bytes are lost, or a node cannot start from its directory |
 //! | 10 | agreed for good, and not yet in force in some log; the same command again waits on |
+//! | 11 | `read`: the stream that was read was cut, for its writer vanished or was superseded: what was read is not a whole stream |
 
 use std::io;
 use std::process::ExitCode;
@@ -38,6 +39,7 @@ pub enum Kind {
     AtRisk = 8,
     Lost = 9,
     NotInForce = 10,
+    Cut = 11,
 }
 
 impl Kind {
@@ -53,6 +55,7 @@ impl Kind {
             Self::AtRisk => "at-risk",
             Self::Lost => "lost",
             Self::NotInForce => "not-in-force",
+            Self::Cut => "cut",
         }
     }
 }
@@ -61,6 +64,24 @@ impl Kind {
 #[derive(Debug, thiserror::Error)]
 #[error("see the output")]
 pub struct Said(pub Kind);
+
+/// What became of work that can be gone on with, and the command that does so.
+#[derive(Debug)]
+pub struct Resumable {
+    /// What was done, and what was not.
+    pub sentence: String,
+    /// Words before the command, such as what is to be fed to it.
+    pub how: String,
+    pub command: String,
+    /// Where it stood, for machines.
+    pub place: String,
+}
+
+impl std::fmt::Display for Resumable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
 
 impl Failure {
     pub fn new(kind: Kind, sentence: impl Into<String>) -> Self {
@@ -96,6 +117,7 @@ pub fn report(program: &str, error: &anyhow::Error, json: bool) -> ExitCode {
     }
     let kind = classify(error);
     let sentence = format!("{error:#}");
+    let resumable = error.downcast_ref::<Resumable>();
     match json {
         true => {
             let mut object = serde_json::json!({
@@ -104,12 +126,21 @@ pub fn report(program: &str, error: &anyhow::Error, json: bool) -> ExitCode {
             if let Some(from) = error.chain().find_map(left_from) {
                 object["from"] = from.into();
             }
+            if let Some(resumable) = resumable {
+                object["continue"] = resumable.place.as_str().into();
+                object["command"] = resumable.command.as_str().into();
+            }
             if let Some(logs) = error.chain().find_map(not_in_force_in) {
                 object["logs"] = logs.into();
             }
             eprintln!("{}", serde_json::json!({ "error": object }));
         }
-        false => eprintln!("{program}: {sentence}"),
+        false => {
+            eprintln!("{program}: {sentence}");
+            if let Some(Resumable { how, command, .. }) = resumable {
+                eprintln!("{program}: {how}:\n  {command}");
+            }
+        }
     }
     ExitCode::from(kind as u8)
 }

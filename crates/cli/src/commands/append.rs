@@ -1,20 +1,25 @@
 //! `logberg append`: a file or standard input, into a stream.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use client::{AppendOptions, Appender, Closed, Mode};
+use client::{AppendOptions, Appender, Closed, Mode, StreamName};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use wire::StreamPlace;
 
 use crate::global::Global;
-use terminal::exit::Failure;
+use crate::places;
+use resume::{Place, Resumed};
+use terminal::exit::{Failure, Resumable};
 use terminal::{quantity, show};
+
+mod resume;
 
 const READ_BYTES: usize = 256 << 10;
 const WAIT: Timespec = Timespec {
@@ -25,13 +30,20 @@ const WAIT: Timespec = Timespec {
 /// Append a file or standard input to a log, as a new stream
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Returns 0 only when every byte is chosen and the stream's clean end too. It then prints the name of
+Returns 0 only when every byte is committed and the stream's clean end too. It then prints the name of
 the stream and its length. Lost leaders are survived: the stream is continued at the next one.
+
+An append that fails prints the command that goes on. With --continue STREAM@BYTES a file is taken up where
+the stream ends in the log, however much that is by now: no byte is missing and none is there twice. Standard
+input has to begin with byte BYTES; what the log has of it already is passed over. A stream that was closed
+with the input's last byte is done (0).
 
 Example:
   logberg append main notes.txt --label notes
   tail -F /var/log/syslog | logberg append main --wait
-  logberg append main big.iso --rate 20M")]
+  logberg append main big.iso --rate 20M
+  logberg append main big.iso --continue 1.4.2@81920
+  logberg append main --timeout never < /dev/sensor")]
 pub struct Arguments {
     #[arg(value_name = "LOG")]
     log: String,
@@ -47,6 +59,9 @@ pub struct Arguments {
     /// If the log has a writer, wait until it is gone
     #[arg(long)]
     wait: bool,
+    /// Go on with this stream, which an earlier append of the same input did not close; a failed append prints this
+    #[arg(long = "continue", value_name = "STREAM[@BYTES]", value_parser = places::in_stream)]
+    resume: Option<StreamPlace>,
     /// At most this many bytes per second: 500k, 20M, 1GiB
     #[arg(long, value_name = "R", value_parser = quantity::bytes_per_second)]
     rate: Option<u64>,
@@ -69,7 +84,20 @@ impl Arguments {
             ..AppendOptions::default()
         };
         let started = Instant::now();
-        let mut appender = global.client().append(&self.log, options)?;
+        let client = global.client();
+        let (mut appender, place) = match self.resume {
+            None => {
+                let appender = client.append(&self.log, options)?;
+                let place = Place::of(&appender);
+                (appender, place)
+            }
+            Some(left) => match resume::resume(&client, &self.log, left, &mut source, options)? {
+                Resumed::Open(appender, place) => (appender, place),
+                Resumed::Closed(position) => {
+                    return self.report_closed(global, left.stream, position);
+                }
+            },
+        };
         let progress = progress(global, source.length);
         let copied = self.copy(&mut source, &mut appender, &progress);
         // Until a close is asked for, whatever went wrong leaves the stream without a clean end of
@@ -79,15 +107,29 @@ impl Arguments {
                 appender.close().map_err(Into::into),
                 format!("may be closed or not; `logberg streams {}` tells", self.log),
             ),
-            Err(error) => (Err(error), "this append has not closed".to_owned()),
+            Err(error) => (Err(error), "is not closed".to_owned()),
         };
         progress.finish_and_clear();
-        let closed = result.with_context(|| {
-            let (chosen, read) = (appender.acknowledged(), source.read);
-            let stream = appender.stream();
-            format!("{chosen} of {read} bytes read are chosen in stream {stream}, which {end}")
+        let closed = result.map_err(|error: anyhow::Error| {
+            let (committed, read) = (place.of_chain(appender.acknowledged()), source.read);
+            let stream = place.stream;
+            let sentence = format!("stopped: {committed} of {read} bytes read are committed in stream {stream}, which {end}");
+            error.context(self.resumable(stream, committed, sentence))
         })?;
-        self.report(global, &appender, closed, started.elapsed())
+        self.report(global, &appender, closed, place, started.elapsed())
+    }
+
+    fn resumable(&self, stream: StreamName, position: u64, sentence: String) -> Resumable {
+        let place = StreamPlace { stream, position }.to_string();
+        Resumable {
+            sentence,
+            how: match self.file.as_os_str() == "-" {
+                true => format!("to go on, feed the input from byte {position} on to"),
+                false => "to go on".to_owned(),
+            },
+            command: resume::command(std::env::args_os(), &place),
+            place,
+        }
     }
 
     fn copy(
@@ -137,16 +179,18 @@ impl Arguments {
         global: &Global,
         appender: &Appender,
         closed: Closed,
+        place: Place,
         took: Duration,
     ) -> Result<()> {
+        let position = place.of_chain(closed.position);
         let statistics = appender.statistics();
         let seconds = took.as_secs_f64();
         if global.json {
             return show::print_json(&serde_json::json!({
                 "log": self.log,
-                "stream": closed.stream.to_string(),
+                "stream": place.stream.to_string(),
                 "last_stream": closed.last.to_string(),
-                "position": closed.position,
+                "position": position,
                 "seconds": seconds,
                 "streams_opened": statistics.streams_opened,
                 "reconnects": statistics.reconnects,
@@ -156,7 +200,7 @@ impl Arguments {
         }
         show::print(format_args!(
             "stream {} closed at {}",
-            closed.stream, closed.position
+            place.stream, position
         ))?;
         if statistics.reconnects > 0 {
             eprintln!(
@@ -166,6 +210,20 @@ impl Arguments {
             );
         }
         Ok(())
+    }
+}
+
+impl Arguments {
+    /// The stream was closed before, with the very last byte of the input.
+    fn report_closed(&self, global: &Global, stream: StreamName, position: u64) -> Result<()> {
+        if global.json {
+            return show::print_json(&serde_json::json!({
+                "log": self.log,
+                "stream": stream.to_string(),
+                "position": position,
+            }));
+        }
+        show::print(format_args!("stream {stream} closed at {position}"))
     }
 }
 
@@ -205,6 +263,39 @@ impl Source {
             waits: false,
             read: 0,
         })
+    }
+
+    /// Goes to byte `position` of the stream whose input this is: in a file at that byte, in other input behind those
+    /// from `begins` on.
+    fn skip(&mut self, begins: u64, position: u64) -> Result<()> {
+        if let Some(length) = self.length {
+            if position > length {
+                let sentence = format!(
+                    "the file has {length} bytes, and the stream {position} already: that is not what was appended"
+                );
+                return Err(Failure::usage(sentence).into());
+            }
+            let found = self.input.seek(io::SeekFrom::Start(position));
+            self.read = found.context("cannot go to where the stream ends")?;
+            return Ok(());
+        }
+        self.read = begins;
+        let mut buffer = vec![0; READ_BYTES];
+        while self.read < position {
+            let wanted = (position - self.read).min(READ_BYTES as u64) as usize;
+            if self.read(&mut buffer[..wanted])? == 0 {
+                let ends = self.read;
+                let sentence = format!(
+                    "the input ends at byte {ends}, and the stream has {position} already: that is not what was appended"
+                );
+                return Err(Failure::usage(sentence).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn is_at_end(&mut self) -> Result<bool> {
+        Ok(self.read(&mut [0])? == 0)
     }
 
     /// Waits a little for bytes or the end.

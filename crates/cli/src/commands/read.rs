@@ -11,7 +11,7 @@ use wire::StreamPlace;
 
 use crate::global::Global;
 use crate::places;
-use terminal::exit::{Failure, Kind};
+use terminal::exit::{Failure, Kind, Said};
 
 /// Read a stream and those that continue it, or all of a log
 #[derive(Debug, Args)]
@@ -19,6 +19,13 @@ use terminal::exit::{Failure, Kind};
 The bytes go to standard output and are checked before. Unless --from-node is given, what is read is
 all that was chosen when the read began. How the read ended is said on standard error, if it did not
 end at a clean end (with --json: always, as an object).
+
+A named stream whose writer vanished, or was superseded, is cut: the read says at which byte, and ends with
+exit code 11. --follow ends there too, 10 seconds after the writer went. If the writer comes back, what it
+appends is read from that byte on.
+
+Without STREAM and --from, a log whose beginning was trimmed is read from its oldest byte on, and standard
+error says which that is. Otherwise trimmed bytes are refused with exit code 7.
 
 Example:
   logberg read main > everything
@@ -41,7 +48,7 @@ pub struct Arguments {
     /// The position after the last
     #[arg(long, value_name = "[@]BYTES", value_parser = places::position)]
     to: Option<u64>,
-    /// Wait for more until the stream is closed
+    /// Wait for more until the stream is closed or cut
     #[arg(long, short)]
     follow: bool,
     /// Read what this node knows to be chosen, which may be less than there is
@@ -60,6 +67,9 @@ impl Arguments {
             );
             return Err(Failure::usage(sentence).into());
         }
+        // Of all the log whatever is left is wanted, where nobody says what.
+        let any = self.left || self.from.is_none() && self.stream.is_none();
+        let of_stream = self.stream.is_some();
         let from = self.from.unwrap_or(named);
         if let Some(to) = self.to
             && from > to
@@ -81,13 +91,19 @@ impl Arguments {
         };
         let mut reader = loop {
             match client.read(&self.log, options.clone()) {
-                Err(ReadError::Trimmed { from }) if self.left && from > options.from => {
+                Err(ReadError::Trimmed { from })
+                    if any && from > options.from && (self.left || !ends_before(self.to, from)) =>
+                {
                     options.from = from;
                     options.to = options.to.map(|to| to.max(from));
                 }
                 reader => break reader?,
             }
         };
+        if options.from > from && !global.json {
+            let begin = options.from;
+            eprintln!("logberg: bytes before {begin} were trimmed; reading from {begin} on");
+        }
         // The standard library's handle looks for the last line's end in each chunk, writes what
         // stands before it and then the rest.
         let stdout = io::stdout().as_fd().try_clone_to_owned();
@@ -101,28 +117,42 @@ impl Arguments {
             out.write_all(bytes)?;
             reader.consume(count);
         }
-        let (end, position) = (reader.end().unwrap_or(ReadEnd::Open), reader.position());
+        let end = reader.end().unwrap_or(ReadEnd::Open);
+        self.say_end(global, end, reader.position(), of_stream);
+        match end {
+            // All of it was said.
+            ReadEnd::Cut if of_stream => Err(Said(Kind::Cut).into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says on standard error how the read ended, if not at a clean end.
+    fn say_end(&self, global: &Global, end: ReadEnd, position: u64, of_stream: bool) {
         if global.json {
             let end = end.to_string();
-            eprintln!(
-                "{}",
-                serde_json::json!({ "end": end, "position": position })
-            );
-        } else if end == ReadEnd::Cut {
-            eprintln!(
-                "logberg: at {position} the stream was cut: its writer vanished or was superseded"
-            );
-        } else if let Some(to) = self.to
-            && end != ReadEnd::To
-        {
-            let what = match end {
-                ReadEnd::Closed => "the stream was closed",
-                _ => "nothing more was written so far",
-            };
-            eprintln!("logberg: at {position} {what}: that is before --to {to}");
+            let end = serde_json::json!({ "end": end, "position": position });
+            return eprintln!("{end}");
         }
-        Ok(())
+        let before = match self.to {
+            Some(to) if end != ReadEnd::To => format!("; that is before --to {to}"),
+            _ => String::new(),
+        };
+        let what = match (end, of_stream) {
+            (ReadEnd::Cut, true) => "the stream was cut: its writer vanished or was superseded",
+            (ReadEnd::Cut, false) => {
+                "the last stream was cut: its writer vanished or was superseded"
+            }
+            (ReadEnd::Open, true) => "the stream is open: nothing more was written so far",
+            (ReadEnd::Open, false) if self.to.is_some() => "nothing more was written so far",
+            (ReadEnd::Closed, _) if self.to.is_some() => "the stream was closed",
+            (ReadEnd::Closed | ReadEnd::Open | ReadEnd::To, _) => return,
+        };
+        eprintln!("logberg: at {position} {what}{before}");
     }
+}
+
+fn ends_before(to: Option<u64>, from: u64) -> bool {
+    to.is_some_and(|to| to <= from)
 }
 
 fn address_of(client: &Client, id: u64) -> Result<String> {

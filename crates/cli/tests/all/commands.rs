@@ -175,12 +175,151 @@ fn after_a_close_that_failed_the_stream_may_be_closed_or_not() {
     let sentence = err(&output);
     assert_eq!(code(&output), Some(4), "{sentence}");
     assert!(
-        sentence.contains("1 of 1 bytes read are chosen in stream 1.1.1")
+        sentence.contains("stopped: 1 of 1 bytes read are committed in stream 1.1.1")
             && sentence.contains("may be closed or not; `logberg streams main` tells")
             && sentence.contains("a disk of the cluster is full"),
         "{sentence}"
     );
     assert!(!sentence.contains("not closed"), "{sentence}");
+}
+
+/// The command that a failed append prints.
+fn command_said(output: &Output) -> String {
+    let said = err(output);
+    let (_, command) = said.split_once(":\n  logberg ").expect("a command");
+    command.trim_end().to_owned()
+}
+
+/// Runs what was printed, as it is.
+fn paste(command: &str, input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_logberg"))
+        .args(command.split(' '))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut pipe = child.stdin.take().expect("piped");
+    pipe.write_all(input).expect("it reads");
+    drop(pipe);
+    child.wait_with_output().expect("it ends")
+}
+
+/// A cluster on which the stream breaks off behind so many bytes, and nobody takes more.
+fn breaks_off(cluster: &FakeCluster, store: usize, acknowledge: usize) {
+    cluster.plan_appends([
+        AppendFault::Cut {
+            receive: store,
+            store,
+            acknowledge,
+            change_leader: false,
+            last_words: "",
+        },
+        AppendFault::Answer(b"error full: No room.\n".to_vec()),
+    ]);
+}
+
+#[test]
+fn a_failed_append_of_a_file_prints_the_command_that_goes_on() {
+    let cluster = FakeCluster::start(1);
+    let bytes = payload(3000, 5);
+    let file = tempfile::NamedTempFile::new().expect("a place for it");
+    fs::write(file.path(), &bytes).expect("room");
+    let path = file.path().to_str().expect("plain");
+    breaks_off(&cluster, 1000, 700);
+    let arguments = ["append", "main", path, "--label", "x"];
+    let output = run(&cluster, &arguments);
+    assert_eq!(code(&output), Some(4), "{}", err(&output));
+    let command = command_said(&output);
+    assert!(
+        command.ends_with("--label x --continue 1.1.1@700"),
+        "{command}"
+    );
+    // Broken off once more, and in the end whole: more was chosen than was acknowledged.
+    breaks_off(&cluster, 1500, 1500);
+    let output = paste(&command, b"");
+    assert_eq!(code(&output), Some(4), "{}", err(&output));
+    let command = command_said(&output);
+    assert!(command.ends_with("--continue 1.1.1@2500"), "{command}");
+    for _ in 0..2 {
+        // The second time all of it is there and closed: that is done.
+        let output = paste(&command, b"");
+        assert_eq!(code(&output), Some(0), "{}", err(&output));
+        assert_eq!(out(&output), "stream 1.1.1 closed at 3000\n");
+        assert_eq!(chain(&cluster, "1.1.1"), (bytes.clone(), StreamEnd::Closed));
+    }
+    let streams = cluster.truth().streams.len();
+    fs::write(file.path(), payload(3001, 5)).expect("room");
+    let output = paste(&command, b"");
+    assert_eq!(code(&output), Some(4), "{}", err(&output));
+    assert!(
+        err(&output).contains("was closed at 3000"),
+        "{}",
+        err(&output)
+    );
+    assert_eq!(cluster.truth().streams.len(), streams, "nothing was opened");
+}
+
+#[test]
+fn a_failed_append_of_standard_input_says_which_byte_to_go_on_with() {
+    let cluster = FakeCluster::start(1);
+    let bytes = payload(3000, 6);
+    breaks_off(&cluster, 1000, 700);
+    let output = run_with_input(&cluster, &["append", "main"], &bytes);
+    let said = err(&output);
+    assert!(
+        said.contains("feed the input from byte 700 on to"),
+        "{said}"
+    );
+    let output = paste(&command_said(&output), &bytes[700..]);
+    assert_eq!(code(&output), Some(0), "{}", err(&output));
+    assert_eq!(chain(&cluster, "1.1.1"), (bytes, StreamEnd::Closed));
+    // With JSON a machine finds the same.
+    breaks_off(&cluster, 10, 10);
+    let output = run_with_input(&cluster, &["--json", "append", "main"], &[7; 20]);
+    let error: serde_json::Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    let place = error["error"]["continue"].as_str().expect("a place");
+    assert!(place.ends_with("@10"), "{error}");
+    let command = error["error"]["command"].as_str().expect("a command");
+    assert!(command.ends_with(&format!("--continue {place}")), "{error}");
+}
+
+#[test]
+fn another_input_than_the_one_that_was_left_is_refused() {
+    let cluster = FakeCluster::start(1);
+    breaks_off(&cluster, 1000, 1000);
+    run_with_input(&cluster, &["append", "main"], &payload(3000, 6));
+    for (place, input, exit) in [
+        ("1.1.1@2000", &b""[..], 2),
+        ("1.1.1@500", b"too short", 2),
+        ("9.9.9@1", b"", 5),
+        ("nonsense", b"", 2),
+    ] {
+        let arguments = ["append", "main", "--continue", place];
+        let output = run_with_input(&cluster, &arguments, input);
+        assert_eq!(code(&output), Some(exit), "{place}: {}", err(&output));
+    }
+    assert_eq!(chain(&cluster, "1.1.1").0.len(), 1000, "nothing was added");
+}
+
+#[test]
+fn a_command_may_wait_for_ever() {
+    let cluster = FakeCluster::start(1);
+    for command in [
+        &["append", "main"][..],
+        &["read", "main"],
+        &["streams", "main"],
+        &["status"],
+        &["log", "list"],
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_logberg"))
+            .args(["--server", &cluster.address(0), "--timeout", "never"])
+            .args(command)
+            .stdin(Stdio::null())
+            .output()
+            .expect("the binary runs");
+        assert_eq!(code(&output), Some(0), "{command:?}: {}", err(&output));
+    }
 }
 
 #[test]
@@ -360,14 +499,20 @@ fn a_cut_end_is_told_apart_from_a_clean_one() {
         std::thread::sleep(Duration::from_millis(1));
     }
     let output = run(&cluster, &["read", "main", "1.1.1"]);
+    assert_eq!((code(&output), out(&output)), (Some(11), "half".to_owned()));
+    let cut = "logberg: at 4 the stream was cut: its writer vanished or was superseded\n";
+    assert_eq!(err(&output), cut);
+    let output = run(&cluster, &["--json", "read", "main", "1.1.1"]);
+    assert_eq!(err(&output), "{\"end\":\"cut\",\"position\":4}\n");
+    assert_eq!(code(&output), Some(11));
+    // The log goes on: only its last stream is not whole.
+    let output = run(&cluster, &["read", "main"]);
     assert_eq!((code(&output), out(&output)), (Some(0), "half".to_owned()));
     assert!(
-        err(&output).contains("at 4 the stream was cut"),
+        err(&output).contains("at 4 the last stream was cut"),
         "{}",
         err(&output)
     );
-    let output = run(&cluster, &["--json", "read", "main", "1.1.1"]);
-    assert_eq!(err(&output), "{\"end\":\"cut\",\"position\":4}\n");
 }
 
 #[test]
@@ -377,7 +522,7 @@ fn a_read_that_ends_before_what_was_asked_for_says_so() {
     let output = run(&cluster, &["read", "main", "1.1.1", "--to", "9"]);
     assert_eq!((code(&output), out(&output)), (Some(0), "half".to_owned()));
     assert!(
-        err(&output).contains("at 4 the stream was closed: that is before --to 9"),
+        err(&output).contains("at 4 the stream was closed; that is before --to 9"),
         "{}",
         err(&output)
     );

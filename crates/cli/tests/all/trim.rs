@@ -81,8 +81,16 @@ fn what_is_trimmed_is_gone_on_every_node_and_what_is_left_is_read_as_before() {
         (0, 2 * MIB)
     );
 
-    // A reader below the trim point is told where what is left begins, with a code of its own.
-    let refused = cluster.run(&["read", "main", "--json"]);
+    // A reader of all the log gets what is left, and is told that there was more.
+    let left = cluster.run(&["read", "main", "--timeout", "60"]);
+    assert_eq!(left.status.code(), Some(0), "{}", err(&left));
+    assert!(left.stdout == new.bytes(), "other bytes");
+    let at = 12 * MIB;
+    let said = format!("logberg: bytes before {at} were trimmed; reading from {at} on\n");
+    assert_eq!(err(&left), said);
+
+    // One that names a byte below the trim point is told where what is left begins, with a code of its own.
+    let refused = cluster.run(&["read", "main", "--from", "0", "--json"]);
     assert_eq!(refused.status.code(), Some(7), "{}", err(&refused));
     let error = json(&err(&refused));
     assert_eq!(

@@ -125,6 +125,71 @@ fn a_reset_in_the_middle_leaves_a_stream_that_can_be_continued() {
     assert!(cluster.nodes.iter_mut().all(harness::Node::is_running));
 }
 
+/// What a killed writer leaves is no whole stream, whoever reads it, and nobody waits for its end for ever.
+#[test]
+fn a_killed_writers_stream_is_cut_and_who_reads_it_is_told() {
+    let cluster = Cluster::start(3);
+    let mut writer = cluster.spawn(&["append", "main"]);
+    let mut pipe = writer.stdin.take().expect("piped");
+    let content = Content::new(1, 50_000);
+    content.write_to(&mut pipe).expect("it reads");
+    let leader = cluster.leader("main");
+    wait_for(
+        || (cluster.nodes[leader].output_bytes("main") == 50_000).then_some(()),
+        || cluster.logs(),
+    );
+    let name = streams(&cluster, "main")[0]["name"].clone();
+    let name = name.as_str().expect("a name");
+    let open = cluster.run(&["read", "main", name]);
+    assert_eq!(open.status.code(), Some(0), "{}", err(&open));
+    assert!(
+        err(&open).contains("at 50000 the stream is open"),
+        "{}",
+        err(&open)
+    );
+
+    let follower = cluster.spawn(&["read", "main", name, "--follow", "--timeout", "60"]);
+    writer.kill().expect("it runs");
+    let _ = writer.wait();
+    drop(pipe);
+    let followed = follower.wait_with_output().expect("it ends");
+    let read = cluster.run(&["read", "main", name]);
+    for output in [followed, read] {
+        assert_eq!(output.status.code(), Some(11), "{}", err(&output));
+        assert!(output.stdout == content.bytes(), "other bytes");
+        let said = err(&output);
+        assert!(said.contains("at 50000 the stream was cut"), "{said}");
+    }
+    assert_eq!(streams(&cluster, "main")[0]["end"], "cut");
+}
+
+/// The process itself is killed, and prints nothing: the name of its stream is enough.
+#[test]
+fn what_a_killed_append_left_of_a_file_is_taken_up_where_it_stands() {
+    let cluster = Cluster::start(3);
+    let content = Content::new(1, 3_000_000);
+    let file = tempfile::NamedTempFile::new().expect("a place for it");
+    fs::write(file.path(), content.bytes()).expect("room");
+    let path = file.path().to_str().expect("plain");
+    let mut writer = cluster.spawn(&["append", "main", path, "--rate", "500k"]);
+    let leader = cluster.leader("main");
+    wait_for(
+        || (cluster.nodes[leader].output_bytes("main") > 100_000).then_some(()),
+        || cluster.logs(),
+    );
+    writer.kill().expect("it runs");
+    let _ = writer.wait();
+    let name = streams(&cluster, "main")[0]["name"].clone();
+    let name = name.as_str().expect("a name");
+    let arguments = ["append", "main", path, "--continue", name, "--wait"];
+    let said = cluster.run_well(&arguments);
+    assert_eq!(said, format!("stream {name} closed at 3000000\n"));
+    let listed = streams(&cluster, "main");
+    assert_eq!(listed.len(), 2, "one continues the other");
+    assert!(listed[0]["length"].as_u64() < Some(3_000_000));
+    cluster.check_same("main", &[content]);
+}
+
 #[test]
 fn many_resets_leave_nothing_behind() {
     let cluster = Cluster::start(1);

@@ -1,0 +1,219 @@
+//! Going on with an append that another process began: where its stream ends in the log, and the command that says so.
+
+use std::ffi::OsString;
+
+use anyhow::Result;
+use client::admin::{StreamEnd, StreamInfo};
+use client::{AppendError, AppendOptions, Appender, Client, StreamName};
+use wire::StreamPlace;
+
+use super::Source;
+use terminal::exit::{Failure, Kind};
+
+/// How often the stream is looked for anew, when it grew before it was continued.
+const ATTEMPTS: u32 = 10;
+
+/// The stream by which people know what is appended, and the position in its chain at which it begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub stream: StreamName,
+    begins: u64,
+}
+
+#[allow(clippy::large_enum_variant, reason = "there is one")]
+pub enum Resumed {
+    Open(Appender, Place),
+    /// It was closed behind the input's last byte, with so many.
+    Closed(u64),
+}
+
+/// The end of a chain, counted from the stream that somebody named.
+#[derive(Debug, PartialEq, Eq)]
+struct End {
+    last: StreamPlace,
+    length: u64,
+    is_closed: bool,
+}
+
+impl Place {
+    pub fn of(appender: &Appender) -> Place {
+        Place {
+            stream: appender.stream(),
+            begins: appender.position(),
+        }
+    }
+
+    /// The position of the stream that is this one of its chain.
+    pub fn of_chain(self, position: u64) -> u64 {
+        position.saturating_sub(self.begins)
+    }
+}
+
+/// Opens a stream that continues the one that was left, and takes the source to the byte that comes next.
+pub fn resume(
+    client: &Client,
+    log: &str,
+    left: StreamPlace,
+    source: &mut Source,
+    options: AppendOptions,
+) -> Result<Resumed> {
+    let StreamPlace { stream, position } = left;
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        let streams = client.streams(log)?;
+        let Some(end) = end_of(&streams, stream) else {
+            let sentence = format!(
+                "{log} has no stream {stream} to continue: it was trimmed, or is another log's"
+            );
+            return Err(Failure::new(Kind::NotFound, sentence).into());
+        };
+        let length = end.length;
+        if position > length {
+            let sentence = format!(
+                "stream {stream} has {length} bytes, fewer than --continue says: it is not the one that was left"
+            );
+            return Err(Failure::usage(sentence).into());
+        }
+        if end.is_closed {
+            source.skip(position, length)?;
+            return match source.is_at_end()? {
+                true => Ok(Resumed::Closed(length)),
+                false => {
+                    let sentence = format!(
+                        "stream {stream} was closed at {length}, and the input goes on; append the rest as a stream of its own"
+                    );
+                    Err(Failure::new(Kind::Refused, sentence).into())
+                }
+            };
+        }
+        let wanted = AppendOptions {
+            label: options.label.clone(),
+            mode: options.mode,
+            continues: Some(end.last),
+            ..AppendOptions::default()
+        };
+        match client.append(log, wanted) {
+            Ok(appender) => {
+                source.skip(position, length)?;
+                let begins = appender.position() - length;
+                return Ok(Resumed::Open(appender, Place { stream, begins }));
+            }
+            // It grew since the look: what its writer had on the way was chosen.
+            Err(AppendError::Continues { .. }) if attempts < ATTEMPTS => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Follows a chain to its end.
+fn end_of(streams: &[StreamInfo], first: StreamName) -> Option<End> {
+    let mut name = first.to_string();
+    let mut length = 0;
+    // They are listed in the order of opening: a continuation comes later.
+    let mut rest = streams.iter();
+    loop {
+        let found = rest.find(|stream| stream.name == name)?;
+        length += found.length;
+        match &found.continued_by {
+            Some(next) => name.clone_from(next),
+            None => {
+                return Some(End {
+                    last: StreamPlace {
+                        stream: found.name.parse().ok()?,
+                        position: found.length,
+                    },
+                    length,
+                    is_closed: found.end == StreamEnd::Closed,
+                });
+            }
+        }
+    }
+}
+
+/// The command that was given, with this place to go on at. It takes nothing over: the stream is its own.
+pub fn command(arguments: impl Iterator<Item = OsString>, place: &str) -> String {
+    let mut words = vec!["logberg".to_owned()];
+    let mut arguments = arguments.skip(1);
+    while let Some(argument) = arguments.next() {
+        let argument = argument.to_string_lossy();
+        match argument.as_ref() {
+            "--continue" => drop(arguments.next()),
+            "--takeover" => {}
+            word if word.starts_with("--continue=") => {}
+            word => words.push(quoted(word)),
+        }
+    }
+    words.extend(["--continue".to_owned(), quoted(place)]);
+    words.join(" ")
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(name: &str, length: u64, end: StreamEnd, continued_by: Option<&str>) -> StreamInfo {
+        StreamInfo {
+            name: name.to_owned(),
+            label: None,
+            length,
+            trimmed: 0,
+            end,
+            continues: None,
+            continued_by: continued_by.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_chain_is_followed_to_its_end() {
+        let streams = [
+            stream("1.1.1", 10, StreamEnd::Cut, Some("2.1.1")),
+            stream("3.1.1", 7, StreamEnd::Closed, None),
+            stream("2.1.1", 5, StreamEnd::Open, None),
+        ];
+        let end = |name: &str| end_of(&streams, name.parse().expect("a name"));
+        let open = end("1.1.1").expect("it is there");
+        assert_eq!(
+            (open.last.to_string().as_str(), open.length),
+            ("2.1.1@5", 15)
+        );
+        assert!(!open.is_closed);
+        assert!(end("3.1.1").is_some_and(|end| end.is_closed && end.length == 7));
+        assert_eq!(end("9.9.9"), None);
+    }
+
+    #[test]
+    fn the_command_can_be_pasted() {
+        let given = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            command(words.into_iter(), "1.4.2@5")
+        };
+        assert_eq!(
+            given(&[
+                "/usr/bin/logberg",
+                "append",
+                "main",
+                "my notes",
+                "--takeover"
+            ]),
+            "logberg append main 'my notes' --continue 1.4.2@5"
+        );
+        assert_eq!(
+            given(&["logberg", "append", "main", "it's", "--continue", "1.1.1@3"]),
+            "logberg append main 'it'\\''s' --continue 1.4.2@5"
+        );
+        assert_eq!(
+            given(&["logberg", "append", "--continue=1.1.1", "main"]),
+            "logberg append main --continue 1.4.2@5"
+        );
+    }
+}
