@@ -19,7 +19,8 @@ Exit codes:
   7  the bytes asked for were trimmed
   8  status: all is served, and something is wrong; 3 if something is not served
   9  acknowledged bytes are lost, or a node cannot start from its directory
-  10 agreed for good, and not yet in force in some log; the same command again waits on
+  10 agreed for good, and not yet in force in some log; repeat the command to wait for it
+  11 read: the named stream was cut: its writer vanished or was superseded
 
 Environment:
   LOGBERG_SERVER  as --server

@@ -296,7 +296,7 @@ impl Trims {
             Before::Slot(slot) => {
                 let (name, next) = (&core.name, state.next.0);
                 let sentence = format!(
-                    "slot {} lies behind the end of {name}, which is slot {next}",
+                    "slot {} is past the end of {name}, which is slot {next}",
                     slot.0
                 );
                 return Refusal::new("past-end", sentence);

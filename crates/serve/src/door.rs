@@ -103,7 +103,7 @@ fn open(
         return Err(io::Error::new(io::ErrorKind::Unsupported, sentence));
     }
     if !bound.ip().is_loopback() {
-        tracing::warn!(address = %bound, "there is no authentication: whoever reaches this address can read and write keys");
+        tracing::warn!(address = %bound, "there is no authentication: anyone who can reach this address can read and write keys");
     }
     let advertise = settings.advertise.unwrap_or_else(|| bound.to_string());
     let seed = LinuxDisk::new().random()?;

@@ -60,7 +60,7 @@ pub fn serve(
     if !bound.ip().is_loopback() {
         tracing::warn!(
             address = %bound,
-            "there is no authentication: whoever reaches this address can read and append"
+            "there is no authentication: anyone who can reach this address can read and append"
         );
     }
     if let Some(admin) = admin {
@@ -151,7 +151,7 @@ fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {
     })?;
     tracing::info!(address = %bound, "serving /metrics and /healthz");
     if !bound.ip().is_loopback() {
-        tracing::warn!(address = %bound, "there is no authentication: whoever reaches this address can read metrics");
+        tracing::warn!(address = %bound, "there is no authentication: anyone who can reach this address can read metrics");
     }
     Ok(())
 }

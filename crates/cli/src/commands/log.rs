@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use client::admin::Weight;
 use client::{LogDetails, NewLog, Part};
 use terminal::exit::Failure;
 use terminal::show;
@@ -52,8 +53,8 @@ Examples:
 Nothing brings a deleted log back. Its clients are told that there is no such log. A node that is away
 removes its files when it comes back. The name may be used again, for another log, once this one has ended:
 its own nodes agree that nothing more is acknowledged there. If too few of them are there for that, the deletion is
-agreed and not yet in force (exit code 10); the same command again waits on, and --abandon waits for a second and then
-frees the name all the same. Nodes that have not heard of that go on with the old log where more than half of it is.
+agreed and not yet in force (exit code 10); the same command again waits for it, and --abandon waits for a second and then
+frees the name all the same. Nodes that have not received the deletion keep serving the old log if they are a majority of it.
 
 Example:
   logberg log delete orders --yes
@@ -61,7 +62,7 @@ Example:
     Delete {
         #[arg(value_name = "NAME")]
         name: String,
-        /// Really: without it nothing is done. With --abandon the log's name, as --yes=NAME
+        /// Confirm (required); with --abandon the log's name, as --yes=NAME
         #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
         yes: Option<String>,
         /// Free the name although the log cannot end; says what may be lost, and wants the name typed
@@ -76,9 +77,9 @@ Example:
     },
     /// Set how much of a log is kept: so many bytes, or for so long
     #[command(after_help = "\
-What exceeds the bounds is trimmed by the log's leader, now and then: a size may be exceeded by a sixteenth,
-an age by a sixteenth and what a restart of all nodes takes away from the knowledge of ages. The files of a
-node shrink by whole segments. Ages are reckoned by the clock of the node that leads.
+The log's leader trims what exceeds the bounds, about twice a second. A size or an age may be exceeded by a
+sixteenth, an age also after a restart of all nodes, which then know less of how old bytes are. A node's files
+shrink by whole segments. Ages are measured by the clock of the node that leads.
 
 Example:
   logberg log retain main 10GiB
@@ -240,21 +241,63 @@ fn check_abandon(name: &str, yes: Option<&str>) -> Result<()> {
 }
 
 fn show_details(log: &LogDetails) -> Result<()> {
-    let members = log.members.iter().map(|member| {
-        let auxiliary = if member.auxiliary { " (auxiliary)" } else { "" };
-        format!("{} weighs {}{auxiliary}", member.node, member.weight)
-    });
-    let members: Vec<String> = members.collect();
     let hosts = match log.on_all_nodes {
         true => "all nodes",
         false => "its members",
     };
     show::print(format_args!(
-        "log {} has id {}, holds {}, and keeps {}\nhosted by {hosts}; of the members {}",
+        "log {}: id {}, kind {}, retention: {}\nhosted by {hosts}; {}",
         log.name,
         log.id,
         log.kind,
         log.retention,
-        members.join(", ")
+        voters(&log.members)
     ))
+}
+
+/// Who votes, with which weights, and who of them is auxiliary.
+fn voters(members: &[Weight]) -> String {
+    let first = members.first().map(|member| member.weight);
+    let alike = members.iter().all(|member| Some(member.weight) == first);
+    let named = members.iter().map(|member| match alike {
+        true => member.node.to_string(),
+        false => format!("{} (weight {})", member.node, member.weight),
+    });
+    let named = named.collect::<Vec<_>>().join(", ");
+    let each = match (alike, first, members.len()) {
+        (true, Some(weight), 1) => format!(" (weight {weight})"),
+        (true, Some(weight), _) => format!(" (weight {weight} each)"),
+        _ => String::new(),
+    };
+    let auxiliaries = members.iter().filter(|member| member.auxiliary);
+    let auxiliaries: Vec<String> = auxiliaries.map(|member| member.node.to_string()).collect();
+    match auxiliaries.is_empty() {
+        true => format!("voters: {named}{each}"),
+        false => format!(
+            "voters: {named}{each}; auxiliary: {}",
+            auxiliaries.join(", ")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn voters_are_named_with_their_weights() {
+        let member = |node, weight, auxiliary| Weight {
+            node,
+            weight,
+            auxiliary,
+        };
+        let alike = [member(1, 1, false), member(2, 1, false)];
+        assert_eq!(voters(&alike), "voters: 1, 2 (weight 1 each)");
+        assert_eq!(voters(&alike[..1]), "voters: 1 (weight 1)");
+        let unlike = [member(1, 2, false), member(2, 1, false), member(3, 1, true)];
+        assert_eq!(
+            voters(&unlike),
+            "voters: 1 (weight 2), 2 (weight 1), 3 (weight 1); auxiliary: 3"
+        );
+    }
 }

@@ -313,12 +313,12 @@ fn render_plan(planned: &Planned) -> String {
         }
     }
     for node in &planned.leaves {
-        lines.push(format!("node {node} leaves the cluster for ever"));
+        lines.push(format!("node {node} leaves the cluster permanently"));
     }
     if planned.nothing && planned.logs.is_empty() {
-        lines.push("nothing to change: it is so".to_owned());
+        lines.push("nothing to change: already set".to_owned());
     } else if planned.nothing {
-        lines.push("this is wanted already, and under way".to_owned());
+        lines.push("already requested, and under way".to_owned());
     }
     lines.join("\n")
 }
@@ -368,7 +368,7 @@ fn render(members: &Members) -> String {
     let mut parts = vec![show::lines(&nodes), version, show::lines(&logs)];
     if !members.removed.is_empty() {
         let removed: Vec<String> = members.removed.iter().map(ToString::to_string).collect();
-        parts.push(format!("removed for ever: {}", removed.join(", ")));
+        parts.push(format!("removed permanently: {}", removed.join(", ")));
     }
     if !waiting.is_empty() {
         parts.push(format!("under way\n{}", waiting.join("\n")));

@@ -74,7 +74,7 @@ impl Arguments {
         if let Some(to) = self.to
             && from > to
         {
-            return Err(Failure::usage(format!("--from {from} lies behind --to {to}")).into());
+            return Err(Failure::usage(format!("--from {from} is greater than --to {to}")).into());
         }
         let client = global.client();
         let server = self

@@ -146,7 +146,7 @@ fn nodes(nodes: &[NodeStatus]) -> String {
             (false, false) => "silent",
         };
         let heard = match (node.is_self, node.last_heard_ms) {
-            (false, Some(ms)) => format!("{ms} ms ago"),
+            (false, Some(ms)) => ago(ms),
             (false, None) => "never".to_owned(),
             (true, _) => String::new(),
         };
@@ -165,6 +165,18 @@ fn nodes(nodes: &[NodeStatus]) -> String {
         table.add_row(row);
     }
     show::lines(&table)
+}
+
+/// The time since, in the unit that people would say it in.
+fn ago(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms} ms ago"),
+        1..120 => format!("{seconds} s ago"),
+        120..7200 => format!("{} min ago", seconds / 60),
+        7200..172_800 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} days ago", seconds / 86_400),
+    }
 }
 
 fn logs(logs: &[LogStatus]) -> String {
@@ -238,4 +250,24 @@ fn replicas(logs: &[LogStatus]) -> String {
         return String::new();
     }
     show::lines(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ago;
+
+    #[test]
+    fn a_time_since_has_a_unit_that_people_use() {
+        let said = [40, 57_000, 600_000, 10_000_000, 864_000_000].map(ago);
+        assert_eq!(
+            said,
+            [
+                "40 ms ago",
+                "57 s ago",
+                "10 min ago",
+                "2 h ago",
+                "10 days ago"
+            ]
+        );
+    }
 }

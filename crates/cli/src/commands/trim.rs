@@ -54,7 +54,7 @@ impl Arguments {
         if is_nothing {
             let (log, left) = (&self.log, quantity::shown(trimmed.left_bytes));
             return show::print(format_args!(
-                "nothing of {log} lies before that place: it keeps {left}, from @{} on",
+                "nothing to delete before that place: {log} keeps {left}, from @{} on",
                 trimmed.left_from
             ));
         }

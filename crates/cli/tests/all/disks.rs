@@ -200,7 +200,7 @@ fn a_small_disk_that_fills_is_told_and_serves_again_with_space() {
     );
     let said = err(&output);
     let chosen: u64 = said
-        .strip_prefix("logberg: ")
+        .strip_prefix("logberg: stopped: ")
         .and_then(|said| said.split(' ').next())
         .and_then(|number| number.parse().ok())
         .unwrap_or_else(|| panic!("{said}"));

@@ -86,7 +86,7 @@ fn disks_that_hang_fail_and_fill() {
         &cluster.nodes[leader],
         &[
             "disk-full",
-            "it takes no bytes of logs that other nodes can take",
+            "it stores nothing more of logs that other nodes can store",
         ],
     );
     cluster.append("main", &[], Content::new(3, 200_000));
@@ -132,7 +132,7 @@ fn nodes_that_are_silent_and_what_waits_for_them() {
     let leader = cluster.leader("main");
     let words = [
         "change-held-up",
-        "the leader does not hear node 4: start it, mend the way to it, or take it back",
+        "the leader cannot reach node 4: start it, fix the network to it, or undo the change",
     ];
     shows(&cluster, &cluster.nodes[leader], &words);
     let back = cluster.run(&["members", "weight", "4", "0", "--log", "main", "--no-wait"]);

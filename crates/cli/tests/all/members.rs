@@ -199,7 +199,7 @@ fn the_leader_is_removed_and_its_writer_goes_on() {
     wait_weights(&cluster, &kept.collect::<Vec<_>>());
     let members = cluster.run_well(&["members"]);
     assert!(
-        members.contains(&format!("removed for ever: {id}")),
+        members.contains(&format!("removed permanently: {id}")),
         "{members}"
     );
     for index in (0..4).filter(|index| *index != leader) {

@@ -40,7 +40,7 @@ fn an_old_copy_of_a_directory_is_refused_by_name_at_every_start_and_the_newer_on
     // The peers tell what it was, and nobody advises to start it.
     let status = || cluster.run_status(&cluster.servers()).1;
     let words = [
-        "what came as it is refused",
+        "what claims to be it is refused",
         "do not start that directory again",
     ];
     let tells = |status: String| words.iter().all(|word| status.contains(word));

@@ -211,7 +211,7 @@ fn a_trim_that_cannot_be_meant_is_refused_with_a_reason() {
         ),
         ("@999999999999", 1, "main has 1000 bytes of output"),
         ("@1001", 1, "main has 1000 bytes of output"),
-        ("slot:999999999999", 1, "lies behind the end of main"),
+        ("slot:999999999999", 1, "is past the end of main"),
     ] {
         for yes in [&[][..], &["--yes"]] {
             let (code, why) = refused(&[&["main", "--before", place], yes].concat());

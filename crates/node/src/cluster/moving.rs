@@ -289,7 +289,7 @@ impl Look<'_> {
             .saturating_add(self.env.limits.disk_reserve_bytes);
         (free < needed).then(|| {
             format!(
-                "the disk of node {node} has {free} bytes free, and what that node still lacks needs {needed}: make space there, or take it back"
+                "the disk of node {node} has {free} bytes free, and what that node still lacks needs {needed}: free space there, or undo the change"
             )
         })
     }
@@ -308,18 +308,18 @@ impl Look<'_> {
     fn lacks_for_weight(&self, node: NodeId) -> Option<String> {
         if self.log.has_stopped_at(node) {
             return Some(format!(
-                "the replica of node {node} stopped: restart that node, or take it back"
+                "the replica of node {node} stopped: restart that node, or undo the change"
             ));
         }
         if !self.is_alive(node) {
             return Some(format!(
-                "the leader does not hear node {node}: start it, mend the way to it, or take it back"
+                "the leader cannot reach node {node}: start it, fix the network to it, or undo the change"
             ));
         }
         // With more weight it might be needed by a quorum, and takes no bytes.
         if self.is_full(node) {
             return Some(format!(
-                "the disk of node {node} is full: make space there, or take it back"
+                "the disk of node {node} is full: free space there, or undo the change"
             ));
         }
         if mutation::is(Mutation::WeightBeforeBytes) {

@@ -253,7 +253,7 @@ impl Cluster {
     pub fn agreed_only(&self, logs: &BTreeSet<LogId>) -> Refusal {
         let names = self.names_of(logs);
         let sentence = format!(
-            "agreed, not yet in force in {names}, which has no leader that has heard of it: start or reconnect its nodes; the same command again waits on"
+            "agreed, not yet in force in {names}, where no leader has received it: start or reconnect its nodes; repeat the command to wait for it"
         );
         Refusal::new("not-in-force", sentence).key("logs", names.replace(", ", ","))
     }

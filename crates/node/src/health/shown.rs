@@ -84,7 +84,7 @@ impl View<'_> {
             amount: warning.amount,
             sentence: match posted.held.is_active {
                 true => sentence,
-                false => format!("until a moment ago: {sentence}"),
+                false => format!("resolved: {sentence}"),
             },
             remedy: self.remedy(warning),
         }
@@ -145,13 +145,15 @@ impl View<'_> {
         match warning.code {
             Code::Election => format!("{by} sees an election in {logs}"),
             Code::NoLeader => format!(
-                "{by} knows no leader of {logs}: nothing is appended there, and nothing is read but with `logberg read --from-node ID`"
+                "{by} sees no leader for {logs}: appends stop, and only `logberg read --from-node ID` still reads"
             ),
             Code::LeaderFlapping => {
                 format!("{logs} changed its leader three times within a minute")
             }
             Code::NodeUnreachable => match self.old_copy_of(warning.about) {
-                Some(why) => format!("{about} is silent, and what came as it is refused: {why}"),
+                Some(why) => {
+                    format!("{about} is silent, and what claims to be it is refused: {why}")
+                }
                 None => format!("{about} is silent"),
             },
             Code::PairCannotTalk => {
@@ -170,12 +172,14 @@ impl View<'_> {
             }
             Code::DiskFull if warning.logs > 0 => {
                 format!(
-                    "the disk of {about} is almost full ({amount} bytes are free): appends to {logs} are refused"
+                    "the disk of {about} is almost full ({} free): appends to {logs} are refused",
+                    bytes(amount)
                 )
             }
             Code::DiskFull => {
                 format!(
-                    "the disk of {about} is almost full ({amount} bytes are free): it takes no bytes of logs that other nodes can take"
+                    "the disk of {about} is almost full ({} free): it stores nothing more of logs that other nodes can store",
+                    bytes(amount)
                 )
             }
             Code::ReplicaStopped => match self.contradiction(warning.about) {
@@ -185,27 +189,30 @@ impl View<'_> {
                 ),
             },
             Code::BytesNotEverywhere => {
-                format!("{about} lacks bytes of {logs} ({amount} by its last word)")
+                format!(
+                    "{about} is {} behind on {logs} (last report)",
+                    bytes(amount)
+                )
             }
             Code::QuorumAtRisk => {
-                format!("{logs}: the loss of one more voter stops what is appended there")
+                format!("{logs}: losing one more voter stops appends")
             }
             Code::FewCopies => {
-                format!("{logs}: so few voters that the loss of one stops what is appended there")
+                format!("{logs}: losing one voter stops appends")
             }
             Code::ZoneAtRisk => {
                 let zone = self.directory.members.zones.get(&warning.about.0);
                 let zone = zone.map_or("one zone".to_owned(), |zone| format!("the zone {zone}"));
                 format!(
-                    "half or more of the weight of {logs} is in {zone}: it stops when that is lost"
+                    "half or more of the votes for {logs} are in {zone}: losing it stops appends"
                 )
             }
             Code::ReplicaSlow => format!(
-                "{about} needs {ms} ms to take what is appended to {logs}, and the others much less"
+                "{about} takes {ms} ms to accept appends to {logs}, much longer than the others"
             ),
-            Code::ProcessPaused => format!("the process of {by} did not run for {ms} ms"),
+            Code::ProcessPaused => format!("the process of {by} was paused for {ms} ms"),
             Code::VersionHeldBack => format!(
-                "the cluster cannot go on to a newer version: it waits for {about}, which is silent"
+                "the cluster cannot move to a newer version: it waits for {about}, which is silent"
             ),
             Code::ChangeHeldUp => {
                 match (self.waits_for)(warning.log).filter(|why| !why.is_empty()) {
@@ -214,12 +221,12 @@ impl View<'_> {
                 }
             }
             Code::HostsDown => {
-                format!("{by} hears too few of the nodes that host {logs} and whose replicas run")
+                format!("{by} hears too few running replicas of {logs}")
             }
             Code::NotJoined => "this node has not joined its cluster yet".to_owned(),
             Code::Removed => format!("{about} was removed from the cluster"),
             Code::ConnectionsCrowded => {
-                format!("{by} has {amount} connections, and room for few more")
+                format!("{by} has {amount} connections, which is close to its limit")
             }
             Code::ReplicasDiffer => {
                 format!("nodes hold different bytes of {logs}, though every checksum is right")
@@ -229,34 +236,35 @@ impl View<'_> {
             ),
             Code::StateLost => {
                 format!(
-                    "no node that is heard has the whole state of {logs}: nothing of it is served"
+                    "no reachable node has the complete state of {logs}: nothing of it is served"
                 )
             }
             Code::MachineMissing => format!(
                 "{about} leads {logs} and its program has no machine there: nothing of it is served"
             ),
             Code::NotInForce => format!(
-                "what was agreed for {logs} is not in force there: no leader of it has heard of it"
+                "what was agreed for {logs} is not in force yet: no leader of it has received it"
             ),
             Code::CommandsHalted => match self.halted_at(warning.about) {
-                Some(why) => format!("{about} applies what {logs} says no more: {why}"),
-                None => format!(
-                    "{about} applies what {logs} says no more; `logberg status` there says why"
-                ),
+                Some(why) => format!("{about} no longer applies {logs}: {why}"),
+                None => {
+                    format!("{about} no longer applies {logs}; `logberg status` there says why")
+                }
             },
             Code::StateHalted => {
                 let own = warning.about == self.env.own.identity.node;
                 match self.hosted.halted().find(|_| own) {
                     Some((_, why)) => {
-                        format!("{about} takes the state of {logs} no further: {why}")
+                        format!("{about} no longer updates the state of {logs}: {why}")
                     }
                     None => format!(
-                        "{about} takes the state of {logs} no further; `logberg status` there says why"
+                        "{about} no longer updates the state of {logs}; `logberg status` there says why"
                     ),
                 }
             }
             Code::BytesLost => format!(
-                "{amount} bytes of {logs} that were chosen are lost: {about} lacks them, and all the other members said that they do too"
+                "{} of {logs} were committed and are lost: {about} lacks them, and all other members report the same",
+                bytes(amount)
             ),
         }
     }
@@ -265,7 +273,7 @@ impl View<'_> {
         let id = warning.about;
         let text = match warning.code {
             Code::Election => {
-                "it settles by itself; if it comes again, see what nodes and network do"
+                "it settles by itself; if it comes again, check node load and network"
             }
             Code::NoLeader => {
                 "start or reconnect the silent nodes; if most are lost for good: logberg recover"
@@ -289,7 +297,7 @@ impl View<'_> {
             Code::NodeRefused => {
                 "start the right directory at that address, or correct it: logberg members address ID HOST:PORT"
             }
-            Code::DiskSlow => "see what else uses that disk",
+            Code::DiskSlow => "check what else uses that disk",
             Code::DiskStalled => {
                 return format!(
                     "replace the disk if it does not come back; then: logberg members replace {id} NEW"
@@ -307,10 +315,10 @@ impl View<'_> {
                 );
             }
             Code::BytesNotEverywhere => {
-                "keep that node running: it is filled by itself, as far as a node that is heard holds it"
+                "keep that node running: it catches up by itself, as far as a reachable node has the bytes"
             }
             Code::NotInForce => {
-                "start or reconnect that log's nodes: it hears by itself; a log that is to be deleted and cannot come back: logberg log delete NAME --abandon"
+                "start or reconnect that log's nodes: it then takes effect by itself; a log that is to be deleted and cannot come back: logberg log delete NAME --abandon"
             }
             Code::CommandsHalted => {
                 "start that node as the newest program; if it says the same: keep all directories, and see docs/operations.md: commands-halted"
@@ -335,7 +343,7 @@ impl View<'_> {
                 "start more nodes with --join; where members were changed by hand, then: logberg members add ID"
             }
             Code::ZoneAtRisk => "move weight to other zones: logberg members replace OLD NEW",
-            Code::ReplicaSlow => "see what its disk and its network do",
+            Code::ReplicaSlow => "check its disk and its network",
             Code::ProcessPaused => {
                 "look for a stopped process, a paused machine or one without memory"
             }
@@ -360,5 +368,36 @@ impl View<'_> {
             }
         };
         text.to_owned()
+    }
+}
+
+/// A number of bytes, as people read it.
+fn bytes(amount: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut shown = amount as f64;
+    let mut unit = 0;
+    // 1023.95 would be shown as 1024.0.
+    while shown >= 1023.95 && unit + 1 < units.len() {
+        shown /= 1024.0;
+        unit += 1;
+    }
+    match unit {
+        0 => format!("{amount} B"),
+        _ => format!("{shown:.1} {}", units[unit]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn amounts_have_units() {
+        assert_eq!(bytes(5), "5 B");
+        assert_eq!(bytes(1023), "1023 B");
+        assert_eq!(bytes(1024), "1.0 KiB");
+        assert_eq!(bytes((1 << 20) - 1), "1.0 MiB");
+        assert_eq!(bytes(69_578_470_195), "64.8 GiB");
+        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
     }
 }

@@ -129,10 +129,7 @@ impl Node {
         }
         self.counts.gaps += 1;
         self.counts.gap_us = micros(gap);
-        tracing::warn!(
-            milliseconds = micros(gap) / 1000,
-            "this process did not run for a while"
-        );
+        tracing::warn!(milliseconds = micros(gap) / 1000, "the process was paused");
         for (id, log) in self.logs.iter_mut() {
             if log.is_leading() && log.engine().state().configuration.members().len() > 1 {
                 self.due.soon(*id, now);
