@@ -42,12 +42,12 @@ fn what_a_log_cannot_hear_is_agreed_and_not_yet_in_force_and_the_same_command_wa
     let mut cluster = cluster();
     kill(&mut cluster, [2, 3]);
     let retain = ["--timeout", "30", "log", "retain", "some", "1GB"];
-    let words = ["agreed, not yet in force in some", "the same command again"];
+    let words = ["agreed, not yet in force in some", "repeat the command"];
     ends_with(&cluster.run(&retain), 10, &words);
     ends_with(&cluster.run(&retain), 10, &words);
     let says = |cluster: &Cluster, word: &str| out(&cluster.run(&["status"])).contains(word);
     wait_for(
-        || says(&cluster, "what was agreed for some is not in force there").then_some(()),
+        || says(&cluster, "what was agreed for some is not in force yet").then_some(()),
         || out(&cluster.run(&["status"])),
     );
     let shown = cluster.run_well(&["--timeout", "30", "log", "show", "some", "--json"]);
