@@ -21,6 +21,7 @@ Exit codes:
   9  acknowledged bytes are lost, or a node cannot start from its directory
   10 agreed for good, and not yet in force in some log; repeat the command to wait for it
   11 read: the named stream was cut: its writer vanished or was superseded
+  12 done, but the answer could not be written to standard output: it is on standard error
 
 Environment:
   LOGBERG_SERVER  as --server

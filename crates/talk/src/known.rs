@@ -76,6 +76,10 @@ impl Known {
         self
     }
 
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
+    }
+
     /// The id of the cluster, once that is known.
     pub fn cluster(&self) -> Option<&str> {
         self.cluster.as_deref()

@@ -14,10 +14,12 @@
 //! | 9 | acknowledged bytes are lost, or a node cannot start from its directory |
 //! | 10 | agreed for good, and not yet in force in some log; the same command again waits on |
 //! | 11 | `read`: the stream that was read was cut, for its writer vanished or was superseded: what was read is not a whole stream |
+//! | 12 | standard output took not all of the answer (it is full, say); what was to be done is done, and the answer is on standard error |
 
 use std::io;
 use std::process::ExitCode;
 
+use client::answer::Code;
 use client::{AdminError, AppendError, ReadError};
 
 /// An error of a command's own, with the code it is to end with.
@@ -40,6 +42,7 @@ pub enum Kind {
     Lost = 9,
     NotInForce = 10,
     Cut = 11,
+    Unsaid = 12,
 }
 
 impl Kind {
@@ -56,6 +59,7 @@ impl Kind {
             Self::Lost => "lost",
             Self::NotInForce => "not-in-force",
             Self::Cut => "cut",
+            Self::Unsaid => "unsaid",
         }
     }
 }
@@ -213,6 +217,8 @@ fn of_read(error: &ReadError) -> Kind {
         ReadError::Unreachable(_) => Kind::Unreachable,
         ReadError::UnknownLog { .. } | ReadError::UnknownStream { .. } => Kind::NotFound,
         ReadError::Corrupt { .. } | ReadError::Garbled { .. } => Kind::Corrupt,
+        // Only a node that was asked alone says so: it does not host the log.
+        ReadError::Refused { refusal, .. } if refusal.code == Code::NotLeader => Kind::NotFound,
         ReadError::Refused { refusal, .. } => of_refusal(refusal),
         ReadError::Trimmed { .. } | ReadError::StreamTrimmed { .. } => Kind::Trimmed,
         ReadError::PastEnd { .. } => Kind::Failure,
@@ -231,7 +237,6 @@ fn of_admin(error: &AdminError) -> Kind {
 }
 
 fn of_refusal(refusal: &client::Refusal) -> Kind {
-    use client::answer::Code;
     match refusal.code {
         Code::UnknownLog | Code::UnknownStream | Code::UnknownNode => Kind::NotFound,
         Code::Busy

@@ -8,12 +8,23 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
 
+use crate::exit::{Failure, Kind};
+
 /// Writes `text` and a line's end to standard output.
+///
+/// Errors: what cannot be written, for a disk is full, say, is in the error, with a code of its own: what the text says
+/// was done, and whoever takes the error for a failure does it twice.
 pub fn print(text: impl std::fmt::Display) -> Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
-    out.flush()?;
-    Ok(())
+    let written = writeln!(out, "{text}").and_then(|()| out.flush());
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => error.into(),
+        _ => {
+            let text = text.to_string();
+            let sentence = format!("done, but standard output cannot be written ({error}): {text}");
+            Failure::new(Kind::Unsaid, sentence).into()
+        }
+    })
 }
 
 /// Writes a value as one line of JSON.

@@ -302,6 +302,30 @@ fn another_input_than_the_one_that_was_left_is_refused() {
     assert_eq!(chain(&cluster, "1.1.1").0.len(), 1000, "nothing was added");
 }
 
+/// The disk on which the answer was to stand is full: a script must not do again what is done.
+#[test]
+fn what_took_effect_is_said_where_standard_output_takes_nothing() {
+    let cluster = FakeCluster::start(1);
+    for (command, said) in [
+        (&["append", "main"][..], "stream 1.1.1 closed at 0"),
+        (&["--json", "append", "main"], "1.1.2"),
+        (&["log", "create", "orders"], "orders"),
+    ] {
+        let full = fs::File::create("/dev/full").expect("Linux has one");
+        let output = logberg(&cluster.address(0), command)
+            .stdout(full)
+            .output()
+            .expect("the binary runs");
+        assert_eq!(code(&output), Some(12), "{command:?}: {}", err(&output));
+        let heard = err(&output);
+        assert!(
+            heard.contains("done, but") && heard.contains(said),
+            "{heard}"
+        );
+    }
+    assert_eq!(cluster.truth().streams.len(), 2);
+}
+
 #[test]
 fn a_command_may_wait_for_ever() {
     let cluster = FakeCluster::start(1);

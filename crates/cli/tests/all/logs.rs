@@ -79,6 +79,12 @@ fn a_log_with_members_is_on_their_disks_alone() {
         .iter()
         .filter(|node| node.data.join(format!("log-{id}")).exists());
     assert_eq!(hosting.count(), 2);
+    // Who asks one node hears that node, at once, and not another one's answer.
+    let elsewhere = cluster.run(&["read", "some", "--from-node", "1", "--timeout", "never"]);
+    assert_eq!(elsewhere.status.code(), Some(5), "{}", err(&elsewhere));
+    let said = err(&elsewhere);
+    assert!(said.contains("some is not hosted here"), "{said}");
+    cluster.run_well(&["read", "some", "--from-node", "2"]);
 }
 
 /// ‡ A client's bytes in a machine's log would halt every replica of its state. A node that has just started knows the kind

@@ -6,7 +6,7 @@ mod hearing;
 use std::time::Duration;
 
 use paxos::mutation::{self, Mutation};
-use wire::{Answer, Ask, Code, Format, ReadEnd, StreamName};
+use wire::{Answer, Ask, Code, Format, ReadEnd, Refusal, StreamName};
 
 use crate::known::Known;
 use crate::links::{Input, Lines, Link, Links, Output};
@@ -296,6 +296,16 @@ impl Reader {
                     return self.converse(now, known, &Input::Time);
                 }
                 Answer::Error(refusal) => match elsewhere(&refusal) {
+                    // Whoever may ask this node alone, and would take what it knows, hears that it does not have the log.
+                    Some(_)
+                        if self.options.stale
+                            && lent.known.is_alone()
+                            && is_elsewhere(&refusal) =>
+                    {
+                        seeker.hang_up(&mut lent);
+                        let error = error::refused(&self.options, self.position, &server, refusal);
+                        return self.fail(error);
+                    }
                     Some(said) => seeker.said(&mut lent, &server, said),
                     // Another node may know less than the one that was lost: later it will.
                     None if *resumes && refusal.code == Code::PastEnd => {
@@ -337,4 +347,9 @@ impl Reader {
         };
         self.seek(now, known, &Input::Time);
     }
+}
+
+/// Whether a node names another one for a read that any node of the log would answer: it does not host the log.
+fn is_elsewhere(refusal: &Refusal) -> bool {
+    refusal.code == Code::NotLeader && refusal.value::<String>("leader").is_some()
 }
