@@ -286,17 +286,20 @@ fn a_damaged_backup_is_never_restored() {
     let mut newer = sound.clone();
     newer[8] = 9;
     with(&newer);
-    fails(
-        &cluster.run(&["backup", "verify", text(&damaged)]),
-        4,
-        "newer program",
-    );
+    let verify = ["backup", "verify", text(&damaged)];
+    fails(&cluster.run(&verify), 6, "damaged at byte 0");
+    // With the checksum that a newer program would write.
+    let json = 20..20 + u32::from_le_bytes(newer[12..16].try_into().expect("four")) as usize;
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&newer[..16]), &newer[json]);
+    newer[16..20].copy_from_slice(&checksum.to_le_bytes());
+    with(&newer);
+    fails(&cluster.run(&verify), 4, "newer program");
     with(b"something else altogether");
-    fails(
-        &cluster.run(&["backup", "verify", text(&damaged)]),
-        5,
-        "no backup",
-    );
+    fails(&cluster.run(&verify), 6, "does not begin as a backup does");
+    let other = damaged.with_extension("txt");
+    fs::write(&other, "something else altogether").expect("room");
+    let verify = ["backup", "verify", text(&other)];
+    fails(&cluster.run(&verify), 5, "no backup");
     let logs = cluster.run_well(&["log", "list"]);
     assert!(!logs.contains("no "), "nothing was made: {logs}");
 }

@@ -313,18 +313,19 @@ impl<R: Read> PartReader<R> {
             bytes: 0,
             pages: Pages::default(),
         };
-        let prefix: [u8; PREFIX_BYTES] = match reader.take_array() {
-            Ok(prefix) => prefix,
-            // Too short for the beginning of one.
-            Err(BackupError::Unfinished { .. }) => return Err(BackupError::NotABackup),
-            Err(error) => return Err(error),
+        let begun = reader.take_up_to(PREFIX_BYTES as u64)?;
+        let Ok(prefix) = <[u8; PREFIX_BYTES]>::try_from(&begun[..]) else {
+            // Too short for the beginning of one; it may be the beginning of that.
+            let magic = &MAGIC[..begun.len().min(MAGIC.len())];
+            return Err(match begun.starts_with(magic) {
+                true => BackupError::Unfinished { at: reader.at },
+                false => BackupError::NotABackup,
+            });
         };
-        if &prefix[..8] != MAGIC {
-            return Err(BackupError::NotABackup);
-        }
         let version = u32_at(&prefix, 8);
-        if ![STREAMS, ROWS, KEYS].contains(&version) {
-            return Err(BackupError::OtherVersion { found: version });
+        let is_known = [STREAMS, ROWS, KEYS].contains(&version);
+        if &prefix[..8] != MAGIC || !is_known {
+            return Err(reader.strange(&prefix));
         }
         let length = u32_at(&prefix, 12);
         if length > JSON_BYTES_MAX {
@@ -364,11 +365,40 @@ impl<R: Read> PartReader<R> {
         BackupError::Damaged { at: self.at, what }
     }
 
-    fn take_vec(&mut self, length: u64) -> Result<Vec<u8>, BackupError> {
+    /// What it is that does not begin as a backup of a known version does. The checksum of the header tells another
+    /// program's version from damage, and a backup whose first bytes are damaged from something else.
+    fn strange(&mut self, prefix: &[u8; PREFIX_BYTES]) -> BackupError {
+        let version = u32_at(prefix, 8);
+        let json = match self.take_up_to(u64::from(u32_at(prefix, 12).min(JSON_BYTES_MAX))) {
+            Ok(json) => json,
+            Err(error) => return error,
+        };
+        let fits = |version: u32| {
+            let head = [&MAGIC[..], &version.to_le_bytes(), &prefix[12..16]].concat();
+            crc32c::crc32c_append(crc32c::crc32c(&head), &json) == u32_at(prefix, 16)
+        };
+        let is_ours = &prefix[..8] == MAGIC;
+        match () {
+            () if is_ours && fits(version) => BackupError::OtherVersion { found: version },
+            () if is_ours || [STREAMS, ROWS, KEYS].into_iter().any(fits) => BackupError::Damaged {
+                at: 0,
+                what: "its first bytes are not those that its checksum is of",
+            },
+            () => BackupError::NotABackup,
+        }
+    }
+
+    /// So many bytes, or all that are left.
+    fn take_up_to(&mut self, length: u64) -> Result<Vec<u8>, BackupError> {
         // It grows with what is there, not with what is claimed.
         let mut bytes = Vec::new();
         self.from.by_ref().take(length).read_to_end(&mut bytes)?;
         self.at += bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    fn take_vec(&mut self, length: u64) -> Result<Vec<u8>, BackupError> {
+        let bytes = self.take_up_to(length)?;
         match bytes.len() as u64 == length {
             true => Ok(bytes),
             false => Err(BackupError::Unfinished { at: self.at }),

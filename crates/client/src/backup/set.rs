@@ -200,6 +200,15 @@ pub enum Wrong {
 
 impl Wrong {
     pub(super) fn of(path: &Path, error: BackupError) -> Wrong {
+        let is_named_so = path.extension().is_some_and(|name| name == "lbb");
+        let error = match error {
+            // Its name says what it was.
+            BackupError::NotABackup if is_named_so => BackupError::Damaged {
+                at: 0,
+                what: "it does not begin as a backup does",
+            },
+            error => error,
+        };
         let path = path.to_owned();
         Wrong::Backup { path, error }
     }

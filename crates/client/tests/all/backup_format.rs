@@ -303,12 +303,50 @@ fn a_writer_takes_only_what_it_is_owed() {
 fn another_version_is_named() {
     let (mut bytes, _) = part(&header(Vec::new()), 1);
     bytes[8] = 4;
+    let json = 20..20 + u32::from_le_bytes(bytes[12..16].try_into().expect("four")) as usize;
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), &bytes[json]);
+    bytes[16..20].copy_from_slice(&checksum.to_le_bytes());
     let error = read(&bytes).expect_err("it is newer");
     assert!(
         matches!(error, BackupError::OtherVersion { found: 4 }),
         "{error}"
     );
     assert!(matches!(read(b"hello"), Err(BackupError::NotABackup)));
+}
+
+/// A damaged backup is never taken for no backup, or for another program's.
+#[test]
+fn whatever_byte_is_damaged_it_is_called_damage() {
+    let (bytes, _) = part(&header(vec![saved(0, 0, 0, 100)]), 64);
+    let is_damage = |bytes: &[u8], what: &str| {
+        let error = read(bytes).expect_err("it is damaged");
+        assert!(
+            matches!(
+                error,
+                BackupError::Damaged { .. } | BackupError::Unfinished { .. }
+            ),
+            "{what}: {error}"
+        );
+    };
+    for at in 0..bytes.len() {
+        for flip in [1, 0x80, 0xff] {
+            let mut flipped = bytes.clone();
+            flipped[at] ^= flip;
+            is_damage(&flipped, &format!("byte {at} by {flip}"));
+        }
+        is_damage(&bytes[..at], &format!("cut at {at}"));
+    }
+    // Several bytes at its beginning: the file's name says what it was.
+    let place = tempfile::tempdir().expect("a place");
+    for (name, damage) in [("saved.lbb", true), ("notes.txt", false)] {
+        let path = place.path().join(name);
+        let zeroed = [&[0; 512][..], &bytes[30..]].concat();
+        fs::write(&path, zeroed).expect("room");
+        let backup = Backup::open(&path).expect("a file");
+        let wrong = backup.verify(|_| ()).expect_err("its beginning is gone");
+        let called = wrong.to_string().contains("damaged");
+        assert_eq!(called, damage, "{name}: {wrong}");
+    }
 }
 
 /// Parts 1 and 2 of one backup in a directory.
