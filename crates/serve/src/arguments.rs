@@ -56,7 +56,7 @@ pub struct Arguments {
         hide_env_values = true
     )]
     advertise: Option<String>,
-    /// Address to serve /metrics and /healthz on, over HTTP
+    /// Address to serve /metrics, /healthz and /livez on, over HTTP
     #[arg(
         long,
         value_name = "HOST:PORT",

@@ -3,7 +3,7 @@
 //! ```text
 //!   arguments ─┐
 //!   settings ──┴─► config ─► process ─┬─ node over linux, until SIGTERM
-//!   (environment, file)               └─ admin: /metrics and /healthz over HTTP
+//!   (environment, file)               └─ admin: /metrics, /healthz, /livez over HTTP
 //! ```
 //!
 //! The caller hands in the kernel's configuration. The settings change its mover and its ink and nothing

@@ -149,7 +149,7 @@ fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {
         );
         Failure::new(Kind::Failure, sentence)
     })?;
-    tracing::info!(address = %bound, "serving /metrics and /healthz");
+    tracing::info!(address = %bound, "serving /metrics, /healthz and /livez");
     if !bound.ip().is_loopback() {
         tracing::warn!(address = %bound, "there is no authentication: anyone who can reach this address can read metrics");
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
@@ -13,6 +13,7 @@ use crate::global::Global;
 use terminal::exit::{Kind, Said};
 use terminal::{quantity, show};
 
+const WAIT_INTERVAL: Duration = Duration::from_millis(200);
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Show the nodes and logs of the cluster
@@ -24,30 +25,70 @@ directory, needs a quorum for it. Warnings of all nodes are in each one's answer
 docs/operations.md has a section for each.
 
 Exit codes: 0 healthy; 8 at risk: all is served, and something is wrong; 3 unavailable: something is
-not served, or nobody answers. With --watch there are none.
+not served, or nobody answers. With --watch there are none. With --wait it is 0 once the state has come about, and
+one of the others if that takes longer than --timeout.
 
 Example:
   logberg status || page-somebody
   logberg status --watch
+  logberg status --wait --timeout 60 && deploy-the-next-node
+  logberg status --wait --for alive --server 127.0.0.1:7117
   logberg --server 127.0.0.1:7118 status --json")]
 pub struct Arguments {
     /// Show it again every second
     #[arg(long)]
     watch: bool,
+    /// Return once the cluster is as --for says, or --timeout is over
+    #[arg(long, conflicts_with = "watch")]
+    wait: bool,
+    /// What to wait for: a server that answers, all that is to be served, or nothing wrong
+    #[arg(
+        long = "for",
+        value_name = "STATE",
+        value_enum,
+        requires = "wait",
+        default_value = "healthy"
+    )]
+    goal: Goal,
     /// Only from a server that knows all that the directory has chosen by now
     #[arg(long)]
     fresh: bool,
 }
 
+/// A state to wait for. Each has those before it in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Goal {
+    Alive,
+    Served,
+    Healthy,
+}
+
+impl Goal {
+    fn is_reached(self, state: State) -> bool {
+        match self {
+            Goal::Alive => true,
+            Goal::Served => state != State::Unavailable,
+            Goal::Healthy => state == State::Healthy,
+        }
+    }
+}
+
 impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
         let client = global.client();
+        let began = Instant::now();
         let terminal = io::stdout().is_terminal();
         loop {
             let status = match self.fresh {
                 true => client.fresh_status(),
                 false => client.status(),
             };
+            let state = status.as_ref().ok().map(|status| status.health.state);
+            let is_reached = self.wait && state.is_some_and(|state| self.goal.is_reached(state));
+            if self.wait && !is_reached && began.elapsed() < global.timeout {
+                thread::sleep(WAIT_INTERVAL);
+                continue;
+            }
             // A cluster that is down is what somebody who watches wants to see, not an end.
             let (json, text) = match (&status, self.watch) {
                 (Ok(status), _) => (serde_json::to_string(status)?, render(status)),
@@ -64,6 +105,9 @@ impl Arguments {
                 (true, _) => show::print(json)?,
                 (false, true) => show::print(format_args!("\x1b[H\x1b[2J{text}"))?,
                 (false, false) => show::print(text)?,
+            }
+            if is_reached {
+                return Ok(());
             }
             if !self.watch {
                 let state = status.map_or(State::Unavailable, |status| status.health.state);

@@ -341,12 +341,26 @@ fn the_three_states_and_how_status_ends() {
             "{shown}"
         );
     }
+    let waits = |cluster: &Cluster, words: &[&str], code: i32| {
+        let words = [&["status", "--wait"], words].concat();
+        let output = harness::logberg(&listen(cluster, leader), &words).output();
+        let output = output.expect("the binary runs");
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {output:?}");
+    };
+    waits(&cluster, &["--for", "served"], 0);
+    waits(&cluster, &["--timeout", "1"], 8);
     cluster.nodes[others[1]].kill();
     wait_health(&cluster, leader, 503, &["unavailable", "no-leader"]);
+    // This node does its work: whoever restarts it by that would make things worse.
+    let alive = get(&admin_of(&cluster.nodes[leader].listen), "/livez");
+    assert_eq!(alive.map(|(status, _)| status), Some(200));
     let shown = ends(&cluster, leader, 3);
     assert!(shown.contains("health: unavailable"), "{shown}");
+    waits(&cluster, &["--for", "alive"], 0);
+    waits(&cluster, &["--for", "served", "--timeout", "1"], 3);
     cluster.nodes[others[1]].start();
     cluster.nodes[others[0]].start();
+    waits(&cluster, &["--timeout", "60"], 0);
     cluster.wait_whole();
 }
 

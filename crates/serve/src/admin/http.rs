@@ -21,7 +21,10 @@ const CHUNK: usize = 64 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     Metrics,
+    /// How well the cluster is, by this node.
     Health,
+    /// Whether this node does its work, whatever the others do.
+    Live,
 }
 
 pub struct Answer {
@@ -137,8 +140,9 @@ fn parse(bytes: &[u8]) -> Asked {
     let route = match path {
         "/metrics" => Route::Metrics,
         "/healthz" => Route::Health,
+        "/livez" => Route::Live,
         _ => {
-            let sentence = "there are /metrics and /healthz\n".to_owned();
+            let sentence = "there are /metrics, /healthz and /livez\n".to_owned();
             return Asked::Refused(Answer::text(404, sentence));
         }
     };
@@ -202,6 +206,7 @@ mod tests {
             Some(200)
         );
         assert_eq!(status(b"HEAD /healthz?from=lb HTTP/1.0\r\n\r\n"), Some(200));
+        assert_eq!(status(b"GET /livez HTTP/1.1\r\n\r\n"), Some(200));
         assert_eq!(status(b"GET /other HTTP/1.1\r\n\r\n"), Some(404));
         assert_eq!(status(b"POST /metrics HTTP/1.1\r\n\r\n"), Some(405));
         assert_eq!(status(b"logberg/1 status\n\n"), Some(400));

@@ -1,4 +1,4 @@
-//! The admin port of a node: `/metrics` and `/healthz` over HTTP.
+//! The admin port of a node: `/metrics`, `/healthz` and `/livez` over HTTP.
 //!
 //! ```text
 //!  scraper ── HTTP ──▶ a queue ──▶ one of four threads ── a client's line on loopback ──▶ the node's loop
@@ -129,6 +129,7 @@ impl Source {
         match route {
             Route::Metrics => self.metrics(),
             Route::Health => self.health(),
+            Route::Live => self.live(),
         }
     }
 
@@ -146,6 +147,15 @@ impl Source {
                 kind: "application/openmetrics-text; version=1.0.0; charset=utf-8",
                 body: exposition::text(figures),
             },
+            Err(error) => Answer::text(503, format!("the node does not answer: {error}\n")),
+        }
+    }
+
+    /// Of the node alone: one that is told to start again because the others are away is away then, too.
+    fn live(&self) -> Answer {
+        let ask = || self.client.status_of(&self.node);
+        match self.status.fresh(ask) {
+            Ok(status) => Answer::text(200, format!("node {} answers\n", status.node)),
             Err(error) => Answer::text(503, format!("the node does not answer: {error}\n")),
         }
     }
