@@ -197,6 +197,14 @@ impl Warning {
         Warning { amount, ..self }
     }
 
+    /// The state by this warning when its cause is gone, and it is held a while.
+    fn state_after(&self) -> State {
+        match self.code {
+            Code::Election => State::Healthy,
+            _ => State::AtRisk,
+        }
+    }
+
     fn key(&self) -> Key {
         (self.code, self.about, self.with)
     }
@@ -204,6 +212,9 @@ impl Warning {
     /// The state of the cluster by this warning, if it is so now. `own`: this node says it itself.
     fn state(&self, own: bool) -> State {
         match self.code {
+            // New logs and planned moves have them, too. One that does not settle is `no-leader` after a second, and
+            // one after the other `leader-flapping`.
+            Code::Election => State::Healthy,
             Code::NoLeader | Code::NotJoined | Code::Removed if own => State::Unavailable,
             Code::HostsDown | Code::StateLost | Code::MachineMissing => State::Unavailable,
             // It leads some of them.

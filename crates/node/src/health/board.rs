@@ -228,7 +228,7 @@ impl Board {
                 }
                 let state = match held.is_active {
                     true => warning.state(*by == own),
-                    false => State::AtRisk,
+                    false => warning.state_after(),
                 };
                 let says_same = |other: &Warning| {
                     let logs = (warning.log, warning.logs) == (other.log, other.logs);

@@ -55,6 +55,42 @@ fn a_whole_cluster_is_healthy_once_its_elections_are_ten_seconds_past() {
     assert!(all(&look, |index| state(&look, index) == State::Healthy));
 }
 
+/// What is planned, and settles within a second, is nothing to wake anybody for.
+#[test]
+fn a_planned_move_and_a_new_log_leave_the_cluster_healthy() {
+    for seed in 0..3 {
+        let mut stage = well(seed);
+        let healthy_for = |stage: &mut Stage, rounds: usize, what: &str| {
+            for round in 0..rounds {
+                stage.pass(50 * MS);
+                let look = stage.look();
+                let healthy = all(&look, |index| state(&look, index) == State::Healthy);
+                assert!(
+                    healthy,
+                    "seed {seed}, {what}, round {round}: {}",
+                    look.picture()
+                );
+            }
+        };
+        let leader = stage.leader();
+        let moved = stage.call(leader, "lead main");
+        healthy_for(&mut stage, 100, "a move");
+        assert!(moved.text().starts_with("ok "), "{}", moved.text());
+        assert_ne!(stage.leader(), leader);
+        let made = crate::stage::done(&mut stage, "create-log try");
+        assert!(made.starts_with("ok "), "{made}");
+        healthy_for(&mut stage, 100, "a new log");
+        let elections = (0..3).filter(|index| says_ever(&stage.look(), *index, Code::Election));
+        assert!(elections.count() > 0, "there was one, and it is told");
+    }
+}
+
+fn says_ever(look: &Look<'_>, index: usize, code: Code) -> bool {
+    let warnings = look.node(index).map(|node| node.warnings().1);
+    let mut warnings = warnings.into_iter().flatten();
+    warnings.any(|(found, _, _)| found == code)
+}
+
 #[test]
 fn a_dead_node_puts_the_others_at_risk_and_a_second_one_stops_them() {
     let mut stage = well(2);
