@@ -128,10 +128,16 @@ impl Arguments {
                     retention: retention.map(|retention| retention.to_string()),
                     kind,
                 })?;
-                match global.json {
-                    true => show::print_json(&log),
-                    false => show::print(format_args!("log {} has id {}", log.name, log.id)),
+                if global.json {
+                    return show::print_json(&log);
                 }
+                show::print(format_args!("log {} has id {}", log.name, log.id))?;
+                // It is made; if nobody says by whom it is kept now, `log show` does later.
+                let thin = client.log(&log.name).ok().and_then(|log| too_few(&log));
+                if let Some(thin) = thin {
+                    eprintln!("logberg: {thin}");
+                }
+                Ok(())
             }
             LogCommand::Retain { name, retention } => {
                 let log = client.retain(&name, &retention.to_string())?;
@@ -255,6 +261,19 @@ fn show_details(log: &LogDetails) -> Result<()> {
     ))
 }
 
+/// What a log lacks that is kept by too few nodes to outlive one of them.
+fn too_few(log: &LogDetails) -> Option<String> {
+    let name = &log.name;
+    let voters = log.members.iter().filter(|member| member.weight > 0);
+    match voters.count() {
+        1 => Some(format!(
+            "{name} has one voter: while that node is away nothing is appended, and if its disk is lost, so is the log"
+        )),
+        2 => Some(format!("{name} has two voters: losing one stops appends")),
+        _ => None,
+    }
+}
+
 /// Who votes, with which weights, and who of them is auxiliary.
 fn voters(members: &[Weight]) -> String {
     let first = members.first().map(|member| member.weight);
@@ -299,5 +318,18 @@ mod tests {
             voters(&unlike),
             "voters: 1 (weight 2), 2 (weight 1), 3 (weight 1); auxiliary: 3"
         );
+        let kept_by = |members: &[Weight]| LogDetails {
+            id: 1,
+            name: "x".to_owned(),
+            kind: "bytes".to_owned(),
+            members: members.to_vec(),
+            on_all_nodes: false,
+            retention: "forever".to_owned(),
+        };
+        assert_eq!(too_few(&kept_by(&unlike)), None);
+        let two = too_few(&kept_by(&alike)).expect("a word");
+        assert_eq!(two, "x has two voters: losing one stops appends");
+        let one = too_few(&kept_by(&alike[..1])).expect("a word");
+        assert!(one.starts_with("x has one voter: "), "{one}");
     }
 }

@@ -68,6 +68,16 @@ fn a_log_with_members_is_on_their_disks_alone() {
     let stranger = cluster.run(&["log", "create", "some", "--members", "1,7"]);
     assert_eq!(stranger.status.code(), Some(5), "{}", err(&stranger));
     assert!(err(&stranger).contains("no node 7"), "{}", err(&stranger));
+    for (members, said) in [("2", "one voter"), ("1,2", "two voters"), ("1,2,3", "")] {
+        let name = format!("of-{}", members.replace(',', "-"));
+        let created = cluster.run(&["log", "create", &name, "--members", members]);
+        assert_eq!(created.status.code(), Some(0), "{}", err(&created));
+        let heard = err(&created);
+        assert!(
+            heard.contains(said) && heard.is_empty() == said.is_empty(),
+            "{heard}"
+        );
+    }
     let created = cluster.run_well(&["log", "create", "some", "--members", "2,3", "--json"]);
     let id = json(&created)["id"].as_u64().expect("a number");
     cluster.append("some", &[], Content::new(1, 1 << 20));
