@@ -39,6 +39,13 @@ pub fn start_logging(format: LogFormat, usual: &str) {
 
 /// Help and version are no errors and go where clap sends them; the rest is exit code 2.
 pub fn refuse_usage(program: &str, error: &clap::Error, json: bool) -> ExitCode {
+    if error.kind() == ErrorKind::DisplayVersion && json {
+        let text = error.render().to_string();
+        let (name, version) = text.trim().split_once(' ').unwrap_or((program, ""));
+        let object = serde_json::json!({ "name": name, "version": version });
+        let _ = show::print_json(&object);
+        return ExitCode::SUCCESS;
+    }
     if matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion

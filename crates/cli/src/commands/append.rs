@@ -230,7 +230,7 @@ impl Arguments {
 /// The source of the appended bytes, and how many there should be.
 struct Source {
     input: File,
-    /// It is standard input, on which bytes may be long in coming.
+    /// It is standard input, a pipe or a device, on which bytes may be long in coming.
     waits: bool,
     /// The length of a regular file when it was opened.
     length: Option<u64>,
@@ -260,7 +260,7 @@ impl Source {
         Ok(Self {
             length: metadata.is_file().then_some(metadata.len()),
             input: file,
-            waits: false,
+            waits: !metadata.is_file(),
             read: 0,
         })
     }

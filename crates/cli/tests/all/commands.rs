@@ -327,6 +327,18 @@ fn what_took_effect_is_said_where_standard_output_takes_nothing() {
 }
 
 #[test]
+fn the_version_is_json_for_machines() {
+    let output = logberg(&nobody(), &["--version", "--json"]).output();
+    let output = output.expect("the binary runs");
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(told["name"], "logberg");
+    let text = logberg(&nobody(), &["--version"]).output();
+    let text = out(&text.expect("the binary runs"));
+    let version = told["version"].as_str().expect("a version");
+    assert_eq!(text, format!("logberg {version}\n"));
+}
+
+#[test]
 fn a_command_may_wait_for_ever() {
     let cluster = FakeCluster::start(1);
     for command in [
@@ -400,8 +412,18 @@ fn a_busy_log_is_refused_with_4() {
 
 #[test]
 fn a_quiet_writer_notices_that_it_was_superseded() {
+    notices_that_it_was_superseded(&["append", "main"]);
+}
+
+/// A pipe that is named as a file is one.
+#[test]
+fn a_quiet_writer_of_a_named_pipe_notices_that_it_was_superseded() {
+    notices_that_it_was_superseded(&["append", "main", "/dev/stdin"]);
+}
+
+fn notices_that_it_was_superseded(arguments: &[&str]) {
     let cluster = FakeCluster::start(1);
-    let mut command = logberg(&cluster.address(0), &["append", "main"]);
+    let mut command = logberg(&cluster.address(0), arguments);
     let mut child = command
         .stdin(Stdio::piped())
         .spawn()
