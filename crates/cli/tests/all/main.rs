@@ -39,6 +39,7 @@ mod past;
 mod promises;
 mod recover;
 mod scrub;
+mod sharded;
 mod slots_and_nodes;
 mod slots_moved;
 mod standing;

@@ -49,17 +49,31 @@ impl Node {
     }
 
     fn ask_group(&mut self, piece: Piece) {
-        let Some(log) = self.logs.get_mut(&piece.log) else {
-            return;
-        };
-        let port = log.port(&mut self.env);
-        let to = match port.is_leading() {
-            true => Some(self.env.own.identity.node),
-            false => port.leader().map(|(node, ..)| node),
+        let to = match self.logs.get_mut(&piece.log) {
+            Some(log) => {
+                let port = log.port(&mut self.env);
+                match port.is_leading() {
+                    true => Some(self.env.own.identity.node),
+                    false => port.leader().map(|(node, ..)| node),
+                }
+            }
+            None => self.host_of(piece.log, piece.request),
         };
         if let Some(to) = to {
             self.send_group_word(to, true, piece);
         }
+    }
+
+    /// A node with a replica of a log of which this one has none, for nobody here hears who leads it. Who does not lead it says so, and the next question
+    /// goes to another.
+    fn host_of(&self, log: LogId, request: u64) -> Option<NodeId> {
+        let entry = self.cluster.directory.logs.get(&log)?;
+        let hosts = u64::try_from(entry.hosts.len()).ok()?;
+        // Their numbers may have a common divisor with the count.
+        let spread = request.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let at = spread.checked_rem(hosts)?;
+        let host = entry.hosts.get(usize::try_from(at).ok()?)?;
+        Some(NodeId(*host))
     }
 
     fn send_group_word(&mut self, to: NodeId, asks: bool, piece: Piece) {
