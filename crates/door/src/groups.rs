@@ -31,6 +31,8 @@ pub enum Leads {
 struct Known {
     name: String,
     last: Option<Place>,
+    /// This node has no replica of it: a place where somebody knows who leads.
+    elsewhere: Option<Place>,
 }
 
 /// Slots beside each other that one group serves, for clients.
@@ -148,8 +150,33 @@ impl Groups {
             let name = group.name().to_owned();
             let last = before.remove(&log).and_then(|known| known.last);
             let last = place_of(group).or(last);
-            self.known.insert(log, Known { name, last });
+            let elsewhere = None;
+            self.known.insert(
+                log,
+                Known {
+                    name,
+                    last,
+                    elsewhere,
+                },
+            );
         }
+        for (log, there) in host.elsewhere() {
+            let place = Place {
+                node: there.node.0,
+                address: there.door.clone(),
+            };
+            self.known.entry(*log).or_insert_with(|| Known {
+                name: there.name.clone(),
+                last: Some(place.clone()),
+                elsewhere: Some(place),
+            });
+        }
+    }
+
+    /// Where somebody knows who leads a group of which this node has no replica.
+    pub fn place_elsewhere(&self, name: &str) -> Option<Place> {
+        let mut known = self.known.values();
+        known.find(|known| known.name == name)?.elsewhere.clone()
     }
 
     /// Its leader now, as far as this node knows.
@@ -160,7 +187,10 @@ impl Groups {
         {
             Some((true, _)) => Leads::Here,
             Some((false, Some(place))) => Leads::There(place),
-            _ => Leads::Nobody,
+            Some(_) => Leads::Nobody,
+            None => self
+                .place_elsewhere(name)
+                .map_or(Leads::Nobody, Leads::There),
         }
     }
 
@@ -186,11 +216,11 @@ impl Groups {
         &self.map
     }
 
-    /// All groups, and who leads them.
+    /// All groups of which this node has replicas, and who leads them.
     pub fn all(&self, host: &Host) -> Vec<(u32, Leads)> {
-        let known = self.known.iter();
-        known
-            .map(|(group, known)| (*group, self.leads(host, known)))
+        let here = self.known.iter();
+        let here = here.filter(|(_, known)| known.elsewhere.is_none());
+        here.map(|(group, known)| (*group, self.leads(host, known)))
             .collect()
     }
 

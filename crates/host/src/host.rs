@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use formats::LogId;
-use letters::{News, SlotsMapped, ToHost, ToNode, Wish};
+use letters::{Elsewhere, News, SlotsMapped, ToHost, ToNode, Wish};
 use paxos::NodeId;
 use slots::Map;
 
@@ -90,6 +90,7 @@ const WORDS_MAX: usize = 1_024;
 pub struct Host {
     words: VecDeque<Word>,
     map: Arc<Map>,
+    elsewhere: Arc<Elsewhere>,
     config: HostConfig,
     groups: BTreeMap<LogId, Group>,
     by_name: BTreeMap<String, LogId>,
@@ -115,6 +116,7 @@ impl Host {
         Host {
             words: VecDeque::new(),
             map: Arc::default(),
+            elsewhere: Arc::default(),
             config,
             groups: BTreeMap::new(),
             by_name: BTreeMap::new(),
@@ -142,8 +144,9 @@ impl Host {
             Err(letter) => letter,
         };
         let letter = match letter.open::<SlotsMapped>() {
-            Ok(SlotsMapped(map)) => {
+            Ok(SlotsMapped { map, elsewhere }) => {
                 self.map = map;
+                self.elsewhere = elsewhere;
                 self.changes += 1;
                 return;
             }
@@ -318,6 +321,11 @@ impl Host {
     /// Which group is to serve which slots, and which one does, as far as this node has read it.
     pub fn map(&self) -> &Arc<Map> {
         &self.map
+    }
+
+    /// The groups of which this node has no replica, and where clients find them.
+    pub fn elsewhere(&self) -> &Elsewhere {
+        &self.elsewhere
     }
 
     /// A number that grows whenever a group comes or goes, the map of slots changes, or another node is heard to lead one.

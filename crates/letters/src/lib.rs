@@ -31,6 +31,7 @@ mod figures;
 
 pub use figures::{BOUNDS_US, DoorFigures, Family, FamilyFigures, Fate, Figure};
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use formats::frame::ServedPart;
@@ -206,7 +207,23 @@ pub struct Leader {
 
 /// From a node to its host: which group is to serve which slots, and which one does, as log 0 has it now.
 #[derive(Clone, Debug)]
-pub struct SlotsMapped(pub Arc<Map>);
+pub struct SlotsMapped {
+    pub map: Arc<Map>,
+    /// By their logs: the groups of which this node has no replica.
+    pub elsewhere: Arc<Elsewhere>,
+}
+
+pub type Elsewhere = BTreeMap<u32, GroupElsewhere>;
+
+/// A group of which this node has no replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupElsewhere {
+    pub name: String,
+    /// A node that has one, and is alive if any of them is: it knows who leads.
+    pub node: NodeId,
+    /// The HOST:PORT at which that node answers clients of keys.
+    pub door: String,
+}
 
 /// From a host to its node.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use formats::frame::Piece;
 use formats::{LogId, LogKind, Stand};
-use letters::{DoorFigures, News, SlotsMapped, ToNode, Wish};
+use letters::{DoorFigures, Elsewhere, News, SlotsMapped, ToNode, Wish};
 use ops::{ConnId, Letter, MachineId, Op};
 use paxos::{NodeId, Time};
 use replica::{Env, Event, Log, Port};
@@ -135,7 +135,9 @@ pub(crate) struct HostedLogs {
     /// Those who take rows of machines, or bring some.
     clients: Clients,
     /// The machines that have logs, and the map of slots that each was told last.
-    told_slots: BTreeMap<MachineId, Option<Arc<Map>>>,
+    told_slots: BTreeMap<MachineId, Option<SlotsMapped>>,
+    /// The groups of which this node has no replica.
+    elsewhere: Arc<Elsewhere>,
 }
 
 impl HostedLogs {
@@ -194,11 +196,25 @@ impl HostedLogs {
     /// Tells the machines of this process which group is to serve which slots, where that is news.
     pub fn tell_slots(&mut self, map: &Arc<Map>, env: &mut Env) {
         for (machine, told) in &mut self.told_slots {
-            if !told.as_ref().is_some_and(|told| Arc::ptr_eq(told, map)) {
-                *told = Some(map.clone());
-                let (to, letter) = (*machine, Letter::new(SlotsMapped(map.clone())));
+            let is_same = |told: &SlotsMapped| {
+                Arc::ptr_eq(&told.map, map) && Arc::ptr_eq(&told.elsewhere, &self.elsewhere)
+            };
+            if !told.as_ref().is_some_and(is_same) {
+                let mapped = SlotsMapped {
+                    map: map.clone(),
+                    elsewhere: self.elsewhere.clone(),
+                };
+                *told = Some(mapped.clone());
+                let (to, letter) = (*machine, Letter::new(mapped));
                 env.out.ops.push_back(Op::Post { to, letter });
             }
+        }
+    }
+
+    /// The groups of which this node has no replica: machines hear of them with the map.
+    pub fn note_elsewhere(&mut self, elsewhere: Elsewhere) {
+        if *self.elsewhere != elsewhere {
+            self.elsewhere = Arc::new(elsewhere);
         }
     }
 

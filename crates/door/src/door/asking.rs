@@ -108,7 +108,7 @@ impl Door {
     ) {
         let (client, number, slot) = whose;
         let tell = self.tell.clone();
-        let replier = Replier::new(move |outcome| {
+        let come = move |outcome| {
             let came = Came {
                 client,
                 number,
@@ -116,7 +116,14 @@ impl Door {
                 outcome,
             };
             drop(tell.send(came));
-        });
+        };
+        if self.host.group(&group).is_none()
+            && let Some(place) = self.groups.place_elsewhere(&group)
+        {
+            let leader = Some(place.address);
+            return come(Outcome::NotLeader { leader });
+        }
+        let replier = Replier::new(come);
         let what = What::Call {
             command: Command::Plain(bytes),
             replier,

@@ -1,8 +1,12 @@
-//! Slots on their way, for people: how many are left of those that each version of the map sent somewhere, and for how long.
+//! What a node knows of slots beside their map: how many are on their way and for how long, for people; and where clients find groups of which it has
+//! no replica.
 
 use std::collections::BTreeMap;
 
+use formats::LogId;
+use letters::{Elsewhere, GroupElsewhere};
 use ops::Time;
+use paxos::NodeId;
 use slots::{Map, Moving};
 use wire::told::SlotsUnderWay;
 
@@ -52,6 +56,28 @@ impl Node {
     pub(super) fn look_at_slots(&mut self) {
         let map = &self.cluster.directory.slots;
         self.under_way.look(map, self.env.now);
+        let groups = map.groups().iter().copied();
+        let groups = groups.chain(map.served().iter().map(|part| part.group));
+        let away = groups.filter_map(|group| Some((group, self.elsewhere(LogId(group))?)));
+        let away: Elsewhere = away.collect();
+        self.hosted.note_elsewhere(away);
+    }
+
+    /// Where clients find a group of which this node has no replica.
+    fn elsewhere(&self, log: LogId) -> Option<GroupElsewhere> {
+        let directory = &self.cluster.directory;
+        let entry = directory.logs.get(&log);
+        let entry = entry.filter(|_| self.logs.get(&log).is_none())?;
+        let hosts = entry.hosts.iter().map(|host| NodeId(*host));
+        let door = |node: NodeId| Some((node, self.env.peers.doors.get(&node)?));
+        let doors: Vec<(NodeId, &String)> = hosts.filter_map(door).collect();
+        let alive = doors.iter().find(|(node, _)| self.peers.is_alive(*node));
+        let (node, door) = alive.or(doors.first())?;
+        Some(GroupElsewhere {
+            name: entry.name.clone(),
+            node: *node,
+            door: (*door).clone(),
+        })
     }
 
     /// How long any slots are on their way.
