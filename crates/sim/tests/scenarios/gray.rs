@@ -342,7 +342,7 @@ fn a_full_node_is_given_no_weight_before_it_has_room() {
     let asked = stage.call(leader, "members local=1");
     stage.wait("an answer", |_| asked.is_over());
     let told = asked.text();
-    let waits = format!("the disk of node {} is full: make space there", node.0);
+    let waits = format!("the disk of node {} is full: free space there", node.0);
     assert!(told.contains(&waits), "{told}");
     stage.say_and_wait(&mut caller, 100_000);
     give_room(&mut stage, full);
