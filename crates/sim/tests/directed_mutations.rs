@@ -269,7 +269,7 @@ const RULES: [(Mutation, fn()); 64] = [
     ),
     (
         Mutation::PrefixesNotNoted,
-        moves::slots_move_while_clients_write,
+        crossings::what_is_deleted_while_it_is_copied_does_not_arrive,
     ),
     (
         Mutation::FreezeOfOldWish,

@@ -388,6 +388,43 @@ pub fn a_watch_does_not_outlive_a_move() {
     assert_eq!(value, Value::bulk("v"));
 }
 
+/// Some fields of a large hash have been copied when it is deleted.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn what_is_deleted_while_it_is_copied_does_not_arrive() {
+    let mut removal = quiet(240);
+    let [here, there] = hands(&mut removal.street);
+    let fields: Vec<String> = (0..400).map(|at| format!("field{at} {at:040}")).collect();
+    let line = format!("HSET {{b}}hash {}", fields.join(" "));
+    let told = here.ask(&mut removal.street, &line);
+    assert_eq!(told, Value::Integer(400));
+    let slot = slot_of_tag(TAG).to_be_bytes();
+    let rows_there = |removal: &Removal| {
+        let rows = removal.told_by(1).rows;
+        let is_its = |key: &&Vec<u8>| key.starts_with(&[&b"ms"[..], &slot].concat());
+        rows.keys().filter(is_its).count()
+    };
+    removal.send(TAG, 1);
+    let mut copied = 0;
+    for _ in 0..20_000 {
+        copied = rows_there(&removal);
+        if copied > 0 {
+            break;
+        }
+        removal.street.pass(MS / 4);
+    }
+    assert!((1..400).contains(&copied), "{copied} rows have been copied");
+    let told = here.ask(&mut removal.street, "DEL {b}hash");
+    assert_eq!(told, Value::Integer(1));
+    removal.calm();
+    assert_eq!(removal.owner(TAG), [1]);
+    // One row is the slot's own.
+    let left = rows_there(&removal);
+    assert!(left <= 1, "{left} rows of a hash that is not there");
+    removal.judge();
+    let told = there.ask(&mut removal.street, "EXISTS {b}hash");
+    assert_eq!(told, Value::Integer(0));
+}
+
 /// A word of one node to another comes late, and all of them twice.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn what_groups_say_to_each_other_is_lost_and_late() {
