@@ -225,7 +225,9 @@ fn large_values_move_while_a_replica_makes_its_state_anew() {
         || {
             let moved = cluster.run(&["leader", "move", to, "--to", &id]);
             *refused.borrow_mut() = crate::harness::err(&moved);
-            moved.status.success().then_some(())
+            // It may lead by itself since the other nodes were busy.
+            let leads = refused.borrow().contains("already");
+            (leads || moved.status.success()).then_some(())
         },
         || refused.borrow().clone(),
     );
