@@ -69,10 +69,10 @@ impl Kind {
 #[error("see the output")]
 pub struct Said(pub Kind);
 
-/// What became of work that can be gone on with, and the command that does so.
+/// A failure after which work can be gone on with, and the command that does so.
 #[derive(Debug)]
 pub struct Resumable {
-    /// What was done, and what was not.
+    /// The part that was done, and the part that was not.
     pub sentence: String,
     /// Words before the command, such as what is to be fed to it.
     pub how: String,

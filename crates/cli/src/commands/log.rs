@@ -261,7 +261,7 @@ fn show_details(log: &LogDetails) -> Result<()> {
     ))
 }
 
-/// What a log lacks that is kept by too few nodes to outlive one of them.
+/// A warning for a log that too few nodes keep for it to outlive one of them.
 fn too_few(log: &LogDetails) -> Option<String> {
     let name = &log.name;
     let voters = log.members.iter().filter(|member| member.weight > 0);
@@ -274,7 +274,7 @@ fn too_few(log: &LogDetails) -> Option<String> {
     }
 }
 
-/// Who votes, with which weights, and who of them is auxiliary.
+/// The voters with their weights, and those of them that are auxiliary.
 fn voters(members: &[Weight]) -> String {
     let first = members.first().map(|member| member.weight);
     let alike = members.iter().all(|member| Some(member.weight) == first);

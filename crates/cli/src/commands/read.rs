@@ -67,7 +67,7 @@ impl Arguments {
             );
             return Err(Failure::usage(sentence).into());
         }
-        // Of all the log whatever is left is wanted, where nobody says what.
+        // A read of the whole log without a range wants whatever is left.
         let any = self.left || self.from.is_none() && self.stream.is_none();
         let of_stream = self.stream.is_some();
         let from = self.from.unwrap_or(named);

@@ -89,7 +89,7 @@ fn a_log_with_members_is_on_their_disks_alone() {
         .iter()
         .filter(|node| node.data.join(format!("log-{id}")).exists());
     assert_eq!(hosting.count(), 2);
-    // Who asks one node hears that node, at once, and not another one's answer.
+    // A read from one node hears that node, at once, and not another one's answer.
     let elsewhere = cluster.run(&["read", "some", "--from-node", "1", "--timeout", "never"]);
     assert_eq!(elsewhere.status.code(), Some(5), "{}", err(&elsewhere));
     let said = err(&elsewhere);

@@ -1,4 +1,4 @@
-//! What the tests of the sharded prototype asked for, of real nodes: one map that nobody has stale, a group without its node, groups that limp,
+//! The sharded prototype's own tests, restated for real nodes: one map that nobody has stale, a group without its node, groups that limp,
 //! large values that move while a replica makes its state anew.
 
 use std::cell::RefCell;
@@ -95,7 +95,7 @@ fn joins_and_leaves_at_once_end_in_one_balanced_map() {
         }
     };
     at_once("join", &["kv-a", "kv-b", "kv-c", "kv-d", "kv-e"]);
-    // Who is there joins no second time.
+    // A group that has joined joins no second time.
     at_once("join", &["kv-a", "kv-a"]);
     let map = map_of(&cluster, &[]);
     assert_eq!(map["version"], 6, "{map}");

@@ -69,7 +69,7 @@ impl Counters {
     }
 }
 
-/// What `status` says of slots on their way.
+/// The first of the slots on their way that `status` tells.
 fn wait_under_way(keys: &Keys) -> Json {
     let begun = Instant::now();
     loop {

@@ -125,7 +125,7 @@ fn a_reset_in_the_middle_leaves_a_stream_that_can_be_continued() {
     assert!(cluster.nodes.iter_mut().all(harness::Node::is_running));
 }
 
-/// What a killed writer leaves is no whole stream, whoever reads it, and nobody waits for its end for ever.
+/// A killed writer leaves no whole stream: every reader is told so, and nobody waits for its end for ever.
 #[test]
 fn a_killed_writers_stream_is_cut_and_who_reads_it_is_told() {
     let cluster = Cluster::start(3);

@@ -365,7 +365,7 @@ impl<R: Read> PartReader<R> {
         BackupError::Damaged { at: self.at, what }
     }
 
-    /// What it is that does not begin as a backup of a known version does. The checksum of the header tells another
+    /// The error for a file that does not begin as a backup of a known version does. The checksum of the header tells another
     /// program's version from damage, and a backup whose first bytes are damaged from something else.
     fn strange(&mut self, prefix: &[u8; PREFIX_BYTES]) -> BackupError {
         let version = u32_at(prefix, 8);

@@ -125,7 +125,7 @@ impl In {
         self.at.is_some()
     }
 
-    /// What has not begun to change over waits for the end of a rest.
+    /// A step before the changes are caught up with waits for the end of a rest.
     pub fn deadline(&self, rests_until: Time) -> Option<Time> {
         let rests = matches!(self.phase, Phase::Leave | Phase::Rows);
         self.at.map(|at| match rests {

@@ -103,7 +103,7 @@ impl Moving {
             return;
         }
         let (piece, to) = (out.piece, out.to);
-        // Who waits for these slots may go there at once.
+        // Commands that wait for these slots may go there at once.
         self.arrived.note(piece);
         let number = self.await_out(log, first);
         let whose = Whose::Out(first, number);

@@ -64,16 +64,16 @@ impl Node {
         }
     }
 
-    /// A node with a replica of a log of which this one has none, for nobody here hears who leads it. Who does not lead it says so, and the next question
+    /// A live node with a replica of a log of which this one has none, for nobody here hears who leads it. Who does not lead it says so, and the next question
     /// goes to another.
     fn host_of(&self, log: LogId, request: u64) -> Option<NodeId> {
         let entry = self.cluster.directory.logs.get(&log)?;
-        let hosts = u64::try_from(entry.hosts.len()).ok()?;
+        let hosts = entry.hosts.iter().map(|host| NodeId(*host));
+        let alive: Vec<NodeId> = hosts.filter(|host| self.peers.is_alive(*host)).collect();
         // Their numbers may have a common divisor with the count.
         let spread = request.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        let at = spread.checked_rem(hosts)?;
-        let host = entry.hosts.get(usize::try_from(at).ok()?)?;
-        Some(NodeId(*host))
+        let at = spread.checked_rem(alive.len() as u64)?;
+        alive.get(usize::try_from(at).ok()?).copied()
     }
 
     fn send_group_word(&mut self, to: NodeId, asks: bool, piece: Piece) {

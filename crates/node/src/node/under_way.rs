@@ -1,7 +1,7 @@
-//! What a node knows of slots beside their map: how many are on their way and for how long, for people; and where clients find groups of which it has
+//! The things that a node knows of slots beside their map: how many are on their way and for how long, for people; and where clients find groups of which it has
 //! no replica.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use formats::LogId;
 use letters::{Elsewhere, GroupElsewhere};
@@ -56,8 +56,10 @@ impl Node {
     pub(super) fn look_at_slots(&mut self) {
         let map = &self.cluster.directory.slots;
         self.under_way.look(map, self.env.now);
-        let groups = map.groups().iter().copied();
-        let groups = groups.chain(map.served().iter().map(|part| part.group));
+        // Only while slots are on their way others serve some, and a map may have thousands of parts.
+        let serving = map.served().iter().filter(|_| !self.under_way.0.is_empty());
+        let groups: BTreeSet<u32> = serving.map(|part| part.group).collect();
+        let groups = groups.union(map.groups()).copied();
         let away = groups.filter_map(|group| Some((group, self.elsewhere(LogId(group))?)));
         let away: Elsewhere = away.collect();
         self.hosted.note_elsewhere(away);

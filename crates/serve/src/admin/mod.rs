@@ -151,7 +151,7 @@ impl Source {
         }
     }
 
-    /// Of the node alone: one that is told to start again because the others are away is away then, too.
+    /// This answer is about the node alone: one that is told to start again because the others are away is away then, too.
     fn live(&self) -> Answer {
         let ask = || self.client.status_of(&self.node);
         match self.status.fresh(ask) {

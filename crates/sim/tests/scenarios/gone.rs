@@ -27,7 +27,7 @@ fn has_ended(reader: &Caller, position: u64, end: ReadEnd) -> bool {
     reader.is_over() && reader.heard().ends_with(last.as_bytes())
 }
 
-/// What `streams` says of the only one, or the first.
+/// The end that `streams` tells of the only stream, or of the first.
 fn is_said_to_be(stage: &mut Stage, end: &str) {
     let leader = stage.leader();
     let list = stage.call(leader, "streams main");

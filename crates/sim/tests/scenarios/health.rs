@@ -55,7 +55,7 @@ fn a_whole_cluster_is_healthy_once_its_elections_are_ten_seconds_past() {
     assert!(all(&look, |index| state(&look, index) == State::Healthy));
 }
 
-/// What is planned, and settles within a second, is nothing to wake anybody for.
+/// A planned election that settles within a second is nothing to wake anybody for.
 #[test]
 fn a_planned_move_and_a_new_log_leave_the_cluster_healthy() {
     for seed in 0..3 {

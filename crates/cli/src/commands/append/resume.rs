@@ -96,7 +96,7 @@ pub fn resume(
         match client.append(log, wanted) {
             Ok(appender) => {
                 source.skip(position, length)?;
-                let begins = appender.position() - length;
+                let begins = appender.position().saturating_sub(length);
                 return Ok(Resumed::Open(appender, Place { stream, begins }));
             }
             // It grew since the look: what its writer had on the way was chosen.
@@ -114,7 +114,7 @@ fn end_of(streams: &[StreamInfo], first: StreamName) -> Option<End> {
     let mut rest = streams.iter();
     loop {
         let found = rest.find(|stream| stream.name == name)?;
-        length += found.length;
+        length = u64::saturating_add(length, found.length);
         match &found.continued_by {
             Some(next) => name.clone_from(next),
             None => {
