@@ -31,8 +31,8 @@ pub enum Leads {
 struct Known {
     name: String,
     last: Option<Place>,
-    /// This node has no replica of it: a place where somebody knows who leads.
-    elsewhere: Option<Place>,
+    /// This node has no replica of it: a place where somebody knows who leads, and whether that is the leader by its own word.
+    elsewhere: Option<(Place, bool)>,
 }
 
 /// Slots beside each other that one group serves, for clients.
@@ -168,7 +168,7 @@ impl Groups {
             self.known.entry(*log).or_insert_with(|| Known {
                 name: there.name.clone(),
                 last: Some(place.clone()),
-                elsewhere: Some(place),
+                elsewhere: Some((place, there.is_leading)),
             });
         }
     }
@@ -176,7 +176,8 @@ impl Groups {
     /// Where somebody knows who leads a group of which this node has no replica.
     pub fn place_elsewhere(&self, name: &str) -> Option<Place> {
         let mut known = self.known.values();
-        known.find(|known| known.name == name)?.elsewhere.clone()
+        let known = known.find(|known| known.name == name)?;
+        Some(known.elsewhere.as_ref()?.0.clone())
     }
 
     /// Its leader now, as far as this node knows.
@@ -216,10 +217,11 @@ impl Groups {
         &self.map
     }
 
-    /// All groups of which this node has replicas, and who leads them.
+    /// All groups of which it is known who leads them.
     pub fn all(&self, host: &Host) -> Vec<(u32, Leads)> {
         let here = self.known.iter();
-        let here = here.filter(|(_, known)| known.elsewhere.is_none());
+        let here =
+            here.filter(|(_, known)| known.elsewhere.as_ref().is_none_or(|(_, leads)| *leads));
         here.map(|(group, known)| (*group, self.leads(host, known)))
             .collect()
     }

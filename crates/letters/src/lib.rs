@@ -219,8 +219,9 @@ pub type Elsewhere = BTreeMap<u32, GroupElsewhere>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupElsewhere {
     pub name: String,
-    /// A node that has one, and is alive if any of them is: it knows who leads.
+    /// A node that has one: the leader by its own word, else one that is alive if any of them is.
     pub node: NodeId,
+    pub is_leading: bool,
     /// The HOST:PORT at which that node answers clients of keys.
     pub door: String,
 }

@@ -153,6 +153,33 @@ fn a_group_without_its_node_stops_its_own_slots_only_and_groups_that_limp_take_t
     let (there, others): (Vec<&String>, Vec<&String>) = names.iter().partition(is_there);
     assert!(there.len() > 5 && others.len() > 5);
 
+    // The door of the node that came has no replica of the others' groups, and hears from their leaders that they lead.
+    let name = others
+        .iter()
+        .find(|name| group_of(&map, name) == "kv-1-of-3");
+    let name = name.expect("some key is there");
+    for leader in [3, 2, 1] {
+        let to = leader.to_string();
+        // It may lead by itself.
+        cluster.run(&["leader", "move", "kv-1-of-3", "--to", &to]);
+        let told = RefCell::new(String::new());
+        wait_for(
+            || {
+                let mut link = Link::to(&door(&cluster, 4)).ok()?;
+                *told.borrow_mut() = format!("{:?}", link.ask(&["GET", name]));
+                let sent_on = format!(
+                    "{} {}",
+                    kv::slot_of(name.as_bytes()),
+                    door(&cluster, leader)
+                );
+                told.borrow()
+                    .contains(&format!("MOVED {sent_on}"))
+                    .then_some(())
+            },
+            || told.borrow().clone(),
+        );
+    }
+
     // The only node of that group dies: the others are served on.
     cluster.nodes[3].kill();
     for name in others {

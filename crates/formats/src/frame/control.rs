@@ -51,6 +51,8 @@ pub enum Frame {
     },
     /// To the directory's leader: a wish for the map of slots, in JSON.
     WantSlots(Vec<u8>),
+    /// To a node that has no replicas of them: the groups of keys that the sender leads, all of them. ‡ A hint: whoever believes an old one is sent on.
+    Leads(Vec<LogId>),
     /// The past of the sender's disk: the first frame of a connection, and sent again when it grew.
     Past(Told),
 }
@@ -97,7 +99,8 @@ impl Frame {
             | Frame::AskGroup(_)
             | Frame::TellGroup(_)
             | Frame::Serves { .. }
-            | Frame::WantSlots(_) => version::KINDS,
+            | Frame::WantSlots(_)
+            | Frame::Leads(_) => version::KINDS,
             _ => version::FIRST,
         }
     }
@@ -195,6 +198,7 @@ const ASK_GROUP: u8 = 13;
 const TELL_GROUP: u8 = 14;
 const SERVES: u8 = 15;
 const WANT_SLOTS: u8 = 16;
+const LEADS: u8 = 17;
 
 pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
     let mut out = vec![0; CONTROL_PREFIX];
@@ -268,6 +272,10 @@ pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
         Frame::Serves { log, parts } => {
             parts.put(&mut out);
             (SERVES, *log)
+        }
+        Frame::Leads(groups) => {
+            groups.put(&mut out);
+            (LEADS, LogId(0))
         }
         Frame::WantSlots(bytes) => {
             out.extend_from_slice(bytes);
@@ -409,6 +417,8 @@ pub fn decode_control_body(prefix: &ControlPrefix, body: &[u8]) -> Result<Frame,
             }
             Frame::WantSlots(bytes.to_vec())
         }
+        LEADS if prefix.log == LogId(0) => Frame::Leads(Vec::parse(from)?),
+        LEADS => return Err(FrameError::Invalid("groups that are led, of one log")),
         WANT_SLOTS => return Err(FrameError::Invalid("a wish for the slots of one log")),
         PAST => return Err(FrameError::Invalid("the past of one log")),
         unknown => return Err(FrameError::Kind(unknown)),

@@ -90,6 +90,8 @@ fn frame() -> impl Strategy<Value = Frame> {
             parted: vec![(LogId(numbers[0] as u32), NodeId(numbers[1] as u32))],
             warnings: (numbers[0] % 4 < 3).then(|| vec![told(numbers[2]); numbers[0] as usize % 4]),
         })),
+        vec(any::<u32>(), 0..4)
+            .prop_map(|groups| { Frame::Leads(groups.into_iter().map(LogId).collect()) }),
         (any::<u32>(), stream(), any::<u64>(), 0..u64::MAX).prop_map(
             |(log, stream, request, from)| Frame::FetchBytes(FetchBytes {
                 log: LogId(log),

@@ -467,6 +467,7 @@ fn golden_control_frames() {
         };
         check_control(name, &Frame::TellDigest(told));
     }
+    check_control("leads", &Frame::Leads(vec![log, LogId(9)]));
     for (name, last) in [("part", false), ("part-last", true)] {
         let bytes = vec![1, 2, 3];
         check_control(name, &Frame::Part(Part { log, last, bytes }));

@@ -90,6 +90,7 @@ impl Node {
             Frame::AskGroup(piece) => self.on_group_word(peer, true, piece),
             Frame::TellGroup(piece) => self.on_group_word(peer, false, piece),
             Frame::Serves { .. } | Frame::WantSlots(_) => self.on_slots_told(peer, &frame),
+            Frame::Leads(groups) => self.on_leads_told(peer, groups),
             Frame::Past(told) => self.on_past_grown(peer, &told),
             Frame::Part(_) => {} // The connection's `Inbound` put it together with the others.
             Frame::Engine { log, message } => {

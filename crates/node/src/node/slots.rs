@@ -64,7 +64,7 @@ impl Node {
         }
     }
 
-    /// A live node with a replica of a log of which this one has none, for nobody here hears who leads it. Who does not lead it says so, and the next question
+    /// A live node with a replica of a log of which this one has none: its leader by that node's own word, or any. Who does not lead it says so, and the next question
     /// goes to another.
     fn host_of(&self, log: LogId, request: u64) -> Option<NodeId> {
         let entry = self.cluster.directory.logs.get(&log)?;
@@ -72,6 +72,11 @@ impl Node {
         let alive: Vec<NodeId> = hosts.filter(|host| self.peers.is_alive(*host)).collect();
         // Their numbers may have a common divisor with the count.
         let spread = request.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        // ‡ Whoever is believed to lead for ever, and does not, must not be asked for ever: some questions go to any.
+        let leader = self.leader_elsewhere(log).filter(|_| spread & 3 != 0);
+        if leader.is_some() {
+            return leader;
+        }
         let at = spread.checked_rem(alive.len() as u64)?;
         alive.get(usize::try_from(at).ok()?).copied()
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use formats::LogId;
+use formats::{Frame, LogId};
 use letters::{Elsewhere, GroupElsewhere};
 use ops::Time;
 use paxos::NodeId;
@@ -59,10 +59,12 @@ impl Node {
         // Only while slots are on their way others serve some, and a map may have thousands of parts.
         let serving = map.served().iter().filter(|_| !self.under_way.0.is_empty());
         let groups: BTreeSet<u32> = serving.map(|part| part.group).collect();
-        let groups = groups.union(map.groups()).copied();
-        let away = groups.filter_map(|group| Some((group, self.elsewhere(LogId(group))?)));
+        let groups: BTreeSet<u32> = groups.union(map.groups()).copied().collect();
+        let away = groups.iter();
+        let away = away.filter_map(|group| Some((*group, self.elsewhere(LogId(*group))?)));
         let away: Elsewhere = away.collect();
         self.hosted.note_elsewhere(away);
+        self.tell_leads(&groups);
     }
 
     /// Where clients find a group of which this node has no replica.
@@ -73,13 +75,54 @@ impl Node {
         let hosts = entry.hosts.iter().map(|host| NodeId(*host));
         let door = |node: NodeId| Some((node, self.env.peers.doors.get(&node)?));
         let doors: Vec<(NodeId, &String)> = hosts.filter_map(door).collect();
+        let leader = self.leader_elsewhere(log);
+        let leader = doors.iter().find(|(node, _)| Some(*node) == leader);
         let alive = doors.iter().find(|(node, _)| self.peers.is_alive(*node));
-        let (node, door) = alive.or(doors.first())?;
+        let (node, door) = leader.or(alive).or(doors.first())?;
         Some(GroupElsewhere {
             name: entry.name.clone(),
             node: *node,
+            is_leading: leader.is_some(),
             door: (*door).clone(),
         })
+    }
+
+    /// The live node that said last that it leads a group of keys of which this node has no replica. It may be deposed by now.
+    pub(super) fn leader_elsewhere(&self, group: LogId) -> Option<NodeId> {
+        let live = self.peers.live();
+        let said = live.filter_map(|(node, peer)| Some((peer.said.leads_since(group)?, *node)));
+        said.max().map(|(_, node)| node)
+    }
+
+    /// Takes a peer's word on the groups that it leads. It leads none of which it has no replica.
+    pub(super) fn on_leads_told(&mut self, peer: NodeId, groups: Vec<LogId>) {
+        let directory = &self.cluster.directory;
+        let listed = |group: &LogId| {
+            let entry = directory.logs.get(group);
+            entry.is_some_and(|entry| entry.hosts.contains(&peer.0))
+        };
+        let groups: Vec<LogId> = groups.into_iter().filter(listed).collect();
+        let said = &mut self.peers.get_or_add(peer).said;
+        said.on_leads(self.env.now, groups.into_iter());
+    }
+
+    /// Tells each peer which groups are led here of those that it has no replica of, where that is news.
+    fn tell_leads(&mut self, groups: &BTreeSet<u32>) {
+        let groups = groups.iter().map(|group| LogId(*group));
+        let is_led = |group: &LogId| {
+            let log = self.logs.get(group);
+            log.is_some_and(|log| log.is_leading())
+        };
+        let led: Vec<LogId> = groups.filter(is_led).collect();
+        let peers: Vec<NodeId> = self.env.peers.addresses.keys().copied().collect();
+        for peer in peers {
+            let not_there = |group: &&LogId| !self.cluster.directory.hosts(**group, peer);
+            let told: Vec<LogId> = led.iter().filter(not_there).copied().collect();
+            if self.peers.get_or_add(peer).told.on_leads(&told) {
+                let frame = Frame::Leads(told);
+                self.peers.send(&mut self.env, peer, &frame);
+            }
+        }
     }
 
     /// How long any slots are on their way.

@@ -134,6 +134,8 @@ pub struct Said {
     lacks: BTreeSet<LogId>,
     /// Logs whose replica there stopped, and when this was heard. It starts no more before its node does.
     stopped: BTreeMap<LogId, Time>,
+    /// The groups of keys that it leads and of which this node has no replica, and since when it says so.
+    leads: BTreeMap<LogId, Time>,
 }
 
 impl Said {
@@ -148,6 +150,7 @@ impl Said {
             reserve_bytes: None,
             lacks: BTreeSet::new(),
             stopped: BTreeMap::new(),
+            leads: BTreeMap::new(),
         }
     }
 
@@ -233,6 +236,17 @@ impl Said {
         self.stopped.get(&log).copied()
     }
 
+    pub fn on_leads(&mut self, now: Time, groups: impl Iterator<Item = LogId>) {
+        let before = std::mem::take(&mut self.leads);
+        let since = |group: &LogId| before.get(group).copied().unwrap_or(now);
+        self.leads = groups.map(|group| (group, since(&group))).collect();
+    }
+
+    /// Since when it says that it leads that group of keys.
+    pub fn leads_since(&self, group: LogId) -> Option<Time> {
+        self.leads.get(&group).copied()
+    }
+
     pub fn lacks(&self) -> &BTreeSet<LogId> {
         &self.lacks
     }
@@ -246,6 +260,7 @@ pub struct ToldToIt {
     promises: BTreeMap<LogId, PromisedTerm>,
     /// The wishes of logs that it, leading the directory, was told.
     wishes: BTreeMap<LogId, WishTold>,
+    leads: Vec<LogId>,
 }
 
 impl ToldToIt {
@@ -271,6 +286,13 @@ impl ToldToIt {
         self.wishes.insert(now.log, now) != Some(now)
     }
 
+    /// Notes the groups of keys that it is told this node leads. True if they are news.
+    pub fn on_leads(&mut self, groups: &[LogId]) -> bool {
+        let is_news = self.leads != groups;
+        self.leads = groups.to_vec();
+        is_news
+    }
+
     pub fn forget_wishes(&mut self) {
         self.wishes.clear();
     }
@@ -279,5 +301,6 @@ impl ToldToIt {
     pub fn forget(&mut self) {
         self.promises.clear();
         self.wishes.clear();
+        self.leads.clear();
     }
 }

@@ -83,6 +83,7 @@ impl Witness {
                 | Frame::TellGroup(_)
                 | Frame::Serves { .. }
                 | Frame::WantSlots(_)
+                | Frame::Leads(_)
                 | Frame::Past(_) => {}
             }
             rest = after;
