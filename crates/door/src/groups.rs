@@ -11,6 +11,8 @@ use host::{Group, Host};
 use kv::SLOTS;
 use paxos::mutation::{self, Mutation};
 
+use crate::order::ByMap;
+
 /// A node that answers clients.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -105,17 +107,23 @@ impl Groups {
         }
     }
 
-    /// Whether this group began with the slot.
-    pub fn founds(&self, slot: u16, name: &str) -> bool {
-        let founder = self
-            .map
-            .founder_of(slot)
-            .and_then(|group| self.name_of(group));
-        founder == Some(name)
+    /// What the map says of the slot, and of this group.
+    pub fn by_map(&self, slot: u16, name: &str) -> ByMap {
+        let is_its = |group: u32| self.name_of(group) == Some(name);
+        let served = self.map.served_at(slot).map(|part| part.group);
+        ByMap {
+            founds: self.map.founder_of(slot).is_some_and(is_its),
+            is_elsewhere: served.is_some_and(|group| !is_its(group)),
+        }
     }
 
     pub fn name_of(&self, group: u32) -> Option<&str> {
         self.known.get(&group).map(|known| &*known.name)
+    }
+
+    /// The group that serves the slot, as far as the directory was told.
+    pub fn served_at(&self, slot: u16) -> Option<u32> {
+        self.map.served_at(slot).map(|part| part.group)
     }
 
     /// A group that is led here says that another has the slot.

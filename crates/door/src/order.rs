@@ -3,11 +3,11 @@
 //! ```text
 //! order = kind u8 │ …                                 numbers are little-endian
 //!
-//! run    1 │ protocol u8 │ founds u8 │ words         founds: the group began with the slot, by the map
-//! exec   2 │ protocol u8 │ founds u8 │ client u64 │ count u32 │ step …       all or, where a watched key changed, none
+//! run    1 │ protocol u8 │ map u8 │ words            map: 1 if the group began with the slot by the map, + 2 if another group serves it
+//! exec   2 │ protocol u8 │ map u8 │ client u64 │ count u32 │ step …       all or, where a watched key changed, none
 //! expire 3 │ slot u16                                  takes keys away whose deadline has passed
-//! keys   4 │ slot u16 │ founds u8 │ count u32                      so many keys of the slot; all ones: how many there are
-//! watch  5 │ protocol u8 │ founds u8 │ client u64 │ words        from now on the client hears of changes of these keys
+//! keys   4 │ slot u16 │ map u8 │ count u32                      so many keys of the slot; all ones: how many there are
+//! watch  5 │ protocol u8 │ map u8 │ client u64 │ words        from now on the client hears of changes of these keys
 //! move   6 │ word                                       a step of handing slots over (crate::moving::words); its answer is a word, too
 //! step   = 0 │ words                                   a command
 //!        = 1 │ length u32 │ bytes                      the reply of what the door answers itself, in RESP 3
@@ -24,6 +24,21 @@ use crate::moving::words;
 /// One command: its name and what follows it.
 pub type Words<'a> = Vec<&'a [u8]>;
 
+/// What the door's map says of a slot, and of the group that is asked for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ByMap {
+    /// The group began with the slot.
+    pub founds: bool,
+    /// Another group serves it.
+    pub is_elsewhere: bool,
+}
+
+impl ByMap {
+    fn to_byte(self) -> u8 {
+        u8::from(self.founds) | u8::from(self.is_elsewhere) << 1
+    }
+}
+
 /// A part of a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step<'a> {
@@ -35,18 +50,18 @@ pub enum Step<'a> {
 pub enum Order<'a> {
     Run {
         protocol: Protocol,
-        founds: bool,
+        by_map: ByMap,
         words: Words<'a>,
     },
     Exec {
         protocol: Protocol,
-        founds: bool,
+        by_map: ByMap,
         client: u64,
         commands: Vec<Step<'a>>,
     },
     Watch {
         protocol: Protocol,
-        founds: bool,
+        by_map: ByMap,
         client: u64,
         keys: Words<'a>,
     },
@@ -55,7 +70,7 @@ pub enum Order<'a> {
     },
     Keys {
         slot: u16,
-        founds: bool,
+        by_map: ByMap,
         count: Option<u32>,
     },
     Move(Box<words::Step>),
@@ -73,6 +88,9 @@ const ELSEWHERE: u8 = b'@';
 pub fn elsewhere(group: u32) -> Vec<u8> {
     [&[ELSEWHERE][..], &group.to_le_bytes()].concat()
 }
+
+/// In place of a group, in the answer of one that never had the slot: it is where the map says. The directory has this number, and no group.
+pub const BY_THE_MAP: u32 = 0;
 
 /// The group in such an answer.
 pub fn elsewhere_in(bytes: &[u8]) -> Option<u32> {
@@ -99,9 +117,9 @@ pub fn expire(slot: u16) -> Vec<u8> {
     [&[3][..], &slot.to_le_bytes()].concat()
 }
 
-pub fn keys(slot: u16, founds: bool, count: Option<u32>) -> Vec<u8> {
+pub fn keys(slot: u16, by_map: ByMap, count: Option<u32>) -> Vec<u8> {
     let count = count.unwrap_or(u32::MAX).to_le_bytes();
-    [&[4][..], &slot.to_le_bytes(), &[u8::from(founds)], &count].concat()
+    [&[4][..], &slot.to_le_bytes(), &[by_map.to_byte()], &count].concat()
 }
 
 /// The slot in the answer to [`expire`].
@@ -118,21 +136,21 @@ pub fn expired(next: u16, keys: usize) -> Value {
 
 pub fn run<'a>(
     protocol: Protocol,
-    founds: bool,
+    by_map: ByMap,
     words: impl ExactSizeIterator<Item = &'a [u8]>,
 ) -> Vec<u8> {
-    let mut out = vec![1, number_of(protocol), u8::from(founds)];
+    let mut out = vec![1, number_of(protocol), by_map.to_byte()];
     put_words(&mut out, words);
     out
 }
 
 pub fn watch<'a>(
     protocol: Protocol,
-    founds: bool,
+    by_map: ByMap,
     client: u64,
     keys: impl ExactSizeIterator<Item = &'a [u8]>,
 ) -> Vec<u8> {
-    let mut out = vec![5, number_of(protocol), u8::from(founds)];
+    let mut out = vec![5, number_of(protocol), by_map.to_byte()];
     out.extend_from_slice(&client.to_le_bytes());
     put_words(&mut out, keys);
     out
@@ -144,8 +162,8 @@ pub enum Queued {
     Answered(Vec<u8>),
 }
 
-pub fn exec(protocol: Protocol, founds: bool, client: u64, steps: &[Queued]) -> Vec<u8> {
-    let mut out = vec![2, number_of(protocol), u8::from(founds)];
+pub fn exec(protocol: Protocol, by_map: ByMap, client: u64, steps: &[Queued]) -> Vec<u8> {
+    let mut out = vec![2, number_of(protocol), by_map.to_byte()];
     out.extend_from_slice(&client.to_le_bytes());
     out.extend_from_slice(&(steps.len() as u32).to_le_bytes());
     for step in steps {
@@ -194,12 +212,13 @@ impl<'a> Rest<'a> {
         self.take().map(u16::from_le_bytes)
     }
 
-    fn flag(&mut self) -> Option<bool> {
-        match self.take()? {
-            [0] => Some(false),
-            [1] => Some(true),
-            _ => None,
-        }
+    fn by_map(&mut self) -> Option<ByMap> {
+        let [byte] = self.take()?;
+        let by_map = ByMap {
+            founds: byte & 1 != 0,
+            is_elsewhere: byte & 2 != 0,
+        };
+        (by_map.to_byte() == byte).then_some(by_map)
     }
 
     fn protocol(&mut self) -> Option<Protocol> {
@@ -237,12 +256,12 @@ impl<'a> Order<'a> {
         let order = match rest.take()? {
             [1] => Order::Run {
                 protocol: rest.protocol()?,
-                founds: rest.flag()?,
+                by_map: rest.by_map()?,
                 words: rest.words()?,
             },
             [2] => Order::Exec {
                 protocol: rest.protocol()?,
-                founds: rest.flag()?,
+                by_map: rest.by_map()?,
                 client: rest.take().map(u64::from_le_bytes)?,
                 commands: (0..rest.count()?)
                     .map(|_| rest.step())
@@ -251,7 +270,7 @@ impl<'a> Order<'a> {
             [3] => Order::Expire { slot: rest.slot()? },
             [4] => Order::Keys {
                 slot: rest.slot()?,
-                founds: rest.flag()?,
+                by_map: rest.by_map()?,
                 count: rest
                     .take()
                     .map(u32::from_le_bytes)
@@ -259,7 +278,7 @@ impl<'a> Order<'a> {
             },
             [5] => Order::Watch {
                 protocol: rest.protocol()?,
-                founds: rest.flag()?,
+                by_map: rest.by_map()?,
                 client: rest.take().map(u64::from_le_bytes)?,
                 keys: rest.words()?,
             },
@@ -277,12 +296,15 @@ mod tests {
     #[test]
     fn an_order_is_read_as_it_was_written() {
         let words: Words<'_> = vec![b"SET", b"", b"\x00\r\n"];
-        let bytes = run(Protocol::Resp3, true, words.iter().copied());
+        let by_map = ByMap {
+            founds: true,
+            is_elsewhere: true,
+        };
+        let bytes = run(Protocol::Resp3, by_map, words.iter().copied());
         let protocol = Protocol::Resp3;
-        let founds = true;
         let expected = Order::Run {
             protocol,
-            founds,
+            by_map,
             words: words.clone(),
         };
         assert_eq!(Order::decode(&bytes), Some(expected));
@@ -290,20 +312,20 @@ mod tests {
         let pong = Value::Map(vec![(Value::bulk("a"), Value::Null)]);
         let reply = answered(&pong);
         let steps = [Queued::Command(owned), Queued::Answered(reply.clone())];
-        let bytes = exec(Protocol::Resp2, false, 7, &steps);
+        let bytes = exec(Protocol::Resp2, ByMap::default(), 7, &steps);
         assert_eq!(value_of(&reply), pong);
         let expected = Order::Exec {
             protocol: Protocol::Resp2,
-            founds: false,
+            by_map: ByMap::default(),
             client: 7,
             commands: vec![Step::Command(words), Step::Answered(&reply)],
         };
         assert_eq!(Order::decode(&bytes), Some(expected));
         let keys_of_it: Words<'_> = vec![b"a", b"b"];
-        let watched = watch(Protocol::Resp3, true, 7, keys_of_it.iter().copied());
+        let watched = watch(Protocol::Resp3, by_map, 7, keys_of_it.iter().copied());
         let expected_watch = Order::Watch {
             protocol: Protocol::Resp3,
-            founds,
+            by_map,
             client: 7,
             keys: keys_of_it,
         };
@@ -313,10 +335,10 @@ mod tests {
             let slot = 5;
             let order = Order::Keys {
                 slot,
-                founds,
+                by_map,
                 count,
             };
-            assert_eq!(Order::decode(&keys(5, true, count)), Some(order));
+            assert_eq!(Order::decode(&keys(5, by_map, count)), Some(order));
         }
         let span = words::Span::ALL;
         let step = words::Step::Stand { span };

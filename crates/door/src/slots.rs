@@ -24,7 +24,7 @@ use resp::{Protocol, Value, encode};
 
 use crate::arrived::Arrived;
 use crate::moving::words::{self, Step as MoveStep, Told};
-use crate::order::{self, Order, Step};
+use crate::order::{self, ByMap, Order, Step};
 use crate::rows::{OfGroup, OfSlots};
 use crate::watched::{Changed, Watched};
 use used::{Token, Used, served_from, used};
@@ -50,14 +50,14 @@ impl Machine for Slots {
         let (protocol, reply) = match order {
             Order::Run {
                 protocol,
-                founds,
+                by_map,
                 words,
             } => {
                 let mut changed = Changed::default();
                 let mut left = Bounds::default().reply_bytes_max;
                 let reply = run(
                     state,
-                    (protocol, self.beside(founds)),
+                    (protocol, self.beside(by_map)),
                     &words,
                     &mut changed,
                     &mut left,
@@ -69,26 +69,26 @@ impl Machine for Slots {
             }
             Order::Watch {
                 protocol,
-                founds,
+                by_map,
                 client,
                 keys,
-            } => (protocol, self.watch(state, founds, client, &keys)?),
+            } => (protocol, self.watch(state, by_map, client, &keys)?),
             Order::Exec {
                 protocol,
-                founds,
+                by_map,
                 client,
                 commands,
             } => {
-                let reply = self.exec(state, (protocol, founds), client, &commands)?;
+                let reply = self.exec(state, (protocol, by_map), client, &commands)?;
                 (protocol, reply)
             }
             Order::Keys {
                 slot,
-                founds,
+                by_map,
                 count,
             } => (
                 Protocol::Resp2,
-                keys(state, slot, self.beside(founds), count)?,
+                keys(state, slot, self.beside(by_map), count)?,
             ),
             Order::Expire { slot } => (Protocol::Resp2, self.expire(state, slot)?),
             Order::Move(step) => return self.step(state, *step),
@@ -162,22 +162,25 @@ fn all_of<T>(tried: impl Iterator<Item = Result<T, Stop>>) -> Result<Vec<T>, Sto
 /// The things that a door knows beside its group's log.
 #[derive(Clone, Copy)]
 struct Beside<'a> {
-    /// By the map, the group began with the slot.
-    founds: bool,
+    by_map: ByMap,
     arrived: &'a Arrived,
 }
 
 /// The row of a slot that is served here. ‡ On another one nothing is executed: whoever asks waits, or goes where it is.
 ///
-/// ‡ A group has a slot of which its log says nothing only if it is the founder by the map (`founds`): whoever lets a slot go writes that down first.
+/// ‡ A group has a slot of which its log says nothing only if it is the founder by the map (`ByMap::founds`): whoever lets a slot go writes that down first.
 fn serving(state: &mut State<'_>, slot: u16, beside: Beside<'_>) -> Result<Used, Stop> {
     let used = used(&mut OfGroup(state), slot)?;
     match used.holding.token {
         Token::Owned | Token::Leaving { .. } => Ok(used),
-        Token::None if beside.founds && used.holding.noted == 0 => Ok(used),
+        Token::None if beside.by_map.founds && used.holding.noted == 0 => Ok(used),
         _ if mutation::is(Mutation::ServedWithoutToken) => Ok(used),
         Token::Frozen { to, wish, .. } if beside.arrived.has(slot, wish) => {
             Err(Stop::answered(order::elsewhere(to)))
+        }
+        // It does not come yet, or only begins to: whoever asks here would wait as long as all that comes before it takes.
+        Token::None if beside.by_map.is_elsewhere => {
+            Err(Stop::answered(order::elsewhere(order::BY_THE_MAP)))
         }
         Token::None | Token::Frozen { .. } => Err(Stop::later()),
         Token::Gone { to: group, .. } | Token::Coming { from: group, .. } => {
@@ -325,9 +328,9 @@ fn is_there(state: &mut State<'_>, beside: Beside<'_>, key: &[u8]) -> Result<Opt
 }
 
 impl Slots {
-    fn beside(&self, founds: bool) -> Beside<'_> {
+    fn beside(&self, by_map: ByMap) -> Beside<'_> {
         let arrived = &*self.arrived;
-        Beside { founds, arrived }
+        Beside { by_map, arrived }
     }
 
     /// A step of handing slots over. ‡ Who watches a key that leaves, or comes, has to look again: nobody here sees what becomes of it elsewhere.
@@ -349,13 +352,13 @@ impl Slots {
     fn watch(
         &self,
         state: &mut State<'_>,
-        founds: bool,
+        by_map: ByMap,
         client: u64,
         keys: &[&[u8]],
     ) -> Result<Value, Stop> {
         let there = all_of(
             keys.iter()
-                .map(|key| is_there(state, self.beside(founds), key)),
+                .map(|key| is_there(state, self.beside(by_map), key)),
         )?;
         for (key, is_there) in keys.iter().zip(there) {
             self.watched.watch(client, key, is_there.unwrap_or(false));
@@ -366,7 +369,7 @@ impl Slots {
     fn exec(
         &self,
         state: &mut State<'_>,
-        (protocol, founds): (Protocol, bool),
+        (protocol, by_map): (Protocol, ByMap),
         client: u64,
         commands: &[Step<'_>],
     ) -> Result<Value, Stop> {
@@ -377,7 +380,7 @@ impl Slots {
         let there = all_of(
             watched
                 .iter()
-                .map(|key| is_there(state, self.beside(founds), key)),
+                .map(|key| is_there(state, self.beside(by_map), key)),
         )?;
         if there.contains(&None) {
             let time = state.time_ms().to_le_bytes();
@@ -390,7 +393,7 @@ impl Slots {
         let replies = all_of(commands.iter().map(|step| match step {
             Step::Command(words) => run(
                 state,
-                (protocol, self.beside(founds)),
+                (protocol, self.beside(by_map)),
                 words,
                 &mut changed,
                 &mut left,

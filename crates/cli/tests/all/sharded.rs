@@ -191,6 +191,20 @@ fn a_group_without_its_node_stops_its_own_slots_only_and_groups_that_limp_take_t
         !matches!(told, Ok(Value::Null | Value::Bulk(_))),
         "nobody can know: {told:?}"
     );
+    // A slot of it is to go to another group, and cannot: whoever asks there is sent to where it is, and does not wait for it.
+    let slot = kv::slot_of(there[0].as_bytes()).to_string();
+    cluster.run_well(&["kv", "move", &slot, "--to", "kv-1-of-3", "--no-wait"]);
+    let sent_on = format!("MOVED {slot} {}", door(&cluster, 4));
+    let told = RefCell::new(String::new());
+    wait_for(
+        || {
+            let leader = cluster.leader("kv-1-of-3") + 1;
+            let mut link = Link::to(&door(&cluster, leader)).ok()?;
+            *told.borrow_mut() = format!("{:?}", link.ask(&["GET", there[0]]));
+            told.borrow().contains(&sent_on).then_some(())
+        },
+        || told.borrow().clone(),
+    );
     cluster.nodes[3].start();
     check(&mut client, &names);
 

@@ -11,7 +11,7 @@ use resp::{Protocol, Value, encode};
 use super::{Came, Door, Expired, Next};
 use crate::answers::error;
 use crate::groups::Leads;
-use crate::order;
+use crate::order::{self, ByMap};
 use crate::slots::EXPIRED_MAX;
 use crate::spread::{Joins, Spread, cursor_at, slot_at};
 
@@ -33,6 +33,10 @@ impl Door {
 
     /// The answer to a command on a slot that its group does not have: that one has it, or had it last.
     fn elsewhere(&mut self, slot: u16, group: u32) -> Value {
+        let group = match group {
+            order::BY_THE_MAP => self.groups.served_at(slot).unwrap_or_default(),
+            group => group,
+        };
         let leads = self.groups.name_of(group);
         let leads = leads.map(|name| self.groups.leads_now(&self.host, name));
         match leads {
@@ -82,8 +86,8 @@ impl Door {
             return Next::Waits;
         }
         let group = group.to_owned();
-        let founds = self.groups.founds(slot, &group);
-        let bytes = order::run(client.protocol, founds, words.iter().copied());
+        let by_map = self.groups.by_map(slot, &group);
+        let bytes = order::run(client.protocol, by_map, words.iter().copied());
         self.ask(now, id, group, slot, bytes);
         Next::Taken
     }
@@ -175,7 +179,7 @@ impl Door {
             self.answer(now, id, number, protocol, Some(&value));
             return Next::Taken;
         }
-        let bytes = order::run(Protocol::Resp2, false, words.iter().copied());
+        let bytes = order::run(Protocol::Resp2, ByMap::default(), words.iter().copied());
         let mut spread = Spread::new(led.len(), joins, protocol);
         spread.then = then;
         spread.until = until;

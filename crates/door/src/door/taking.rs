@@ -178,8 +178,8 @@ impl Door {
                 }
                 match self.groups.of_slot(slot).map(str::to_owned) {
                     Some(group) => {
-                        let founds = self.groups.founds(slot, &group);
-                        self.ask(now, id, group, slot, order::keys(slot, founds, count));
+                        let by_map = self.groups.by_map(slot, &group);
+                        self.ask(now, id, group, slot, order::keys(slot, by_map, count));
                     }
                     None => client.answer(&match count {
                         None => Value::Integer(0),

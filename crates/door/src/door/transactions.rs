@@ -47,8 +47,8 @@ impl Door {
             Some(group) => {
                 let is_first = !std::mem::replace(&mut client.watches, true);
                 client.watches_in = Some(group.clone());
-                let founds = self.groups.founds(slot, group);
-                let bytes = order::watch(client.protocol, founds, id, keys.iter().copied());
+                let by_map = self.groups.by_map(slot, group);
+                let bytes = order::watch(client.protocol, by_map, id, keys.iter().copied());
                 self.ask(now, id, group.clone(), slot, bytes);
                 if let Some(client) = self.clients.get_mut(&id).filter(|_| is_first) {
                     client.first_watch = client.last_awaited();
@@ -156,8 +156,9 @@ impl Door {
         };
         match group {
             Some(group) => {
-                let founds = slot.is_some_and(|slot| self.groups.founds(slot, &group));
-                let bytes = order::exec(protocol, founds, id, &steps);
+                let by_map = slot.map(|slot| self.groups.by_map(slot, &group));
+                let by_map = by_map.unwrap_or_default();
+                let bytes = order::exec(protocol, by_map, id, &steps);
                 self.ask(now, id, group, slot.unwrap_or_default(), bytes);
             }
             None => {

@@ -222,6 +222,7 @@ impl Moving {
             }
         }
         for (first, from, step) in due {
+            tracing::debug!(log, from, first, step = step.name(), "asks for slots");
             let number = self.await_in(log, first);
             self.ask(log, from, Whose::In(first, number), step, round);
         }
@@ -255,6 +256,7 @@ impl Moving {
             return;
         };
         let piece = incoming.piece;
+        tracing::debug!(log, first, phase = ?incoming.phase, told = told.name(), "was told of slots");
         let (phase, copy) = (incoming.phase, incoming.copy.clone());
         let step = match (phase, told, copy) {
             (Phase::Leave, Told::Leaving { changes }, _) => {
@@ -444,6 +446,7 @@ impl Moving {
         if !incoming.awaits(number) {
             return;
         }
+        tracing::debug!(log, first, phase = ?incoming.phase, told = told.name(), "took a step with slots");
         let becomes = incoming.becomes.take();
         let (piece, from) = (incoming.piece, incoming.from);
         let took = now - incoming.asked_at;

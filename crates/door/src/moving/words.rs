@@ -250,6 +250,49 @@ pub enum Told {
     },
 }
 
+/// For people who read a node's log.
+impl Step {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Step::Stand { .. } => "stand",
+            Step::Keep { .. } => "keep",
+            Step::Leave { .. } => "leave",
+            Step::Rows { .. } => "rows",
+            Step::Tail { .. } => "tail",
+            Step::Freeze { .. } => "freeze",
+            Step::Gone { .. } => "gone",
+            Step::Release { .. } => "release",
+            Step::Come { .. } => "come",
+            Step::TakeRows { .. } => "take rows",
+            Step::TakeTail { .. } => "take tail",
+            Step::Own { .. } => "own",
+            Step::Drop { .. } => "drop",
+            Step::Owns { .. } => "owns",
+        }
+    }
+}
+
+/// For people who read a node's log.
+impl Told {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Told::Done => "done",
+            Told::NotNow => "not now",
+            Told::Superseded => "superseded",
+            Told::Elsewhere { .. } => "elsewhere",
+            Told::Leaving { .. } => "leaving",
+            Told::Rows { .. } => "rows",
+            Told::Tail { frozen: None, .. } => "tail",
+            Told::Tail {
+                frozen: Some(_), ..
+            } => "frozen",
+            Told::Owns(true) => "owns",
+            Told::Owns(false) => "owns not",
+            Told::Stand { .. } => "stands",
+        }
+    }
+}
+
 /// Nothing changes in these slots any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frozen {
