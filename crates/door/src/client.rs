@@ -4,7 +4,7 @@
 //!  received ─ parser ─▶ requests ─▶ a place in `replies` each ─▶ answered in any order ─▶ sent in their order
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use letters::Fate;
 use paxos::mutation::{self, Mutation};
@@ -118,6 +118,8 @@ pub struct Client {
     pub first_watch: Option<u64>,
     /// The group of the keys that it watches.
     pub watches_in: Option<String>,
+    /// The slots of those keys.
+    pub watched_slots: BTreeSet<u16>,
     pub wants: Wants,
     /// ‡ The next command is refused. Its reply would be kept, and nobody would say when it is old.
     pub refuses_next: bool,
@@ -157,6 +159,7 @@ impl Client {
             unwatches: None,
             first_watch: None,
             watches_in: None,
+            watched_slots: BTreeSet::new(),
             wants: Wants::All,
             refuses_next: false,
             unanswered: Unanswered::default(),

@@ -35,6 +35,7 @@ mod door;
 mod groups;
 mod moving;
 mod order;
+mod pressed;
 mod rows;
 mod slots;
 mod slow;

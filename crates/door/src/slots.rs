@@ -25,6 +25,7 @@ use resp::{Protocol, Value, encode};
 use crate::arrived::Arrived;
 use crate::moving::words::{self, Step as MoveStep, Told};
 use crate::order::{self, ByMap, Order, Step};
+use crate::pressed::Pressed;
 use crate::rows::{OfGroup, OfSlots};
 use crate::watched::{Changed, Watched};
 use used::{Token, Used, served_from, used};
@@ -40,6 +41,7 @@ const EXPIRED_SLOTS: usize = 64;
 pub struct Slots {
     pub watched: Arc<Watched>,
     pub arrived: Arc<Arrived>,
+    pub pressed: Arc<Pressed>,
 }
 
 impl Machine for Slots {
@@ -164,6 +166,7 @@ fn all_of<T>(tried: impl Iterator<Item = Result<T, Stop>>) -> Result<Vec<T>, Sto
 struct Beside<'a> {
     by_map: ByMap,
     arrived: &'a Arrived,
+    pressed: &'a Pressed,
 }
 
 /// The row of a slot that is served here. ‡ On another one nothing is executed: whoever asks waits, or goes where it is.
@@ -261,6 +264,13 @@ fn run(
         Some(slot) if is_here == Some(true) => Some((slot, Ok(serving(state, slot, beside)?))),
         Some(slot) => Some((slot, used(&mut OfGroup(state), slot))),
     };
+    if let Some((slot, Ok(used))) = &of_slot
+        && let Token::Leaving { .. } = used.holding.token
+        && lookup(words.first().copied().unwrap_or_default()).is_some_and(|spec| spec.writes())
+        && beside.pressed.holds(*slot, state.time_ms())
+    {
+        return Err(Stop::later());
+    }
     let slots = match &of_slot {
         Some((slot, used)) => vec![(*slot, used.as_ref().copied().unwrap_or_default())],
         None => slots_of(state, words)?,
@@ -329,8 +339,11 @@ fn is_there(state: &mut State<'_>, beside: Beside<'_>, key: &[u8]) -> Result<Opt
 
 impl Slots {
     fn beside(&self, by_map: ByMap) -> Beside<'_> {
-        let arrived = &*self.arrived;
-        Beside { by_map, arrived }
+        Beside {
+            by_map,
+            arrived: &self.arrived,
+            pressed: &self.pressed,
+        }
     }
 
     /// A step of handing slots over. ‡ Who watches a key that leaves, or comes, has to look again: nobody here sees what becomes of it elsewhere.
@@ -339,7 +352,16 @@ impl Slots {
             MoveStep::Freeze { piece, .. } | MoveStep::Own { piece, .. } => Some(piece.span),
             _ => None,
         };
+        let asked = match &step {
+            MoveStep::Tail {
+                piece, to, changes, ..
+            } => Some(((*to, *changes), piece.span)),
+            _ => None,
+        };
         let told = handover::take(&mut OfGroup(state), step)?;
+        if let (Some((way, span)), Told::Tail { is_all, .. }) = (asked, &told) {
+            self.pressed.on_asked(way, span, *is_all, state.time_ms());
+        }
         let is_done = matches!(told, Told::Done | Told::Tail { .. });
         if let Some(span) = moved.filter(|_| is_done) {
             let slots = span.slots().collect();

@@ -12,7 +12,7 @@ use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
 use replica::{Env, Purpose};
-use wire::{LINE_BYTES_MAX, Refusal, Request, Verb};
+use wire::{LINE_BYTES_MAX, LONG_LINE_BYTES_MAX, Refusal, Request, Verb};
 
 /// Connections that are being greeted.
 #[derive(Default)]
@@ -36,6 +36,9 @@ pub struct Caller {
     /// The address from which the connection comes.
     pub from: String,
 }
+
+/// So many callers at a time may say a longer line than others.
+const LONG_MAX: usize = 4;
 
 const GREETING_BUFFER: usize = LINE_BYTES_MAX.next_multiple_of(BLOCK);
 
@@ -91,21 +94,23 @@ impl Greetings {
             env.close(conn);
             return None;
         };
+        let before = greeting.filled;
         greeting.filled += received.count;
         let filled = greeting.filled;
-        let Some(end) = buffer[..filled].iter().position(|b| *b == b'\n') else {
-            if filled < LINE_BYTES_MAX && !received.end {
-                env.receive(conn, buffer, filled..LINE_BYTES_MAX, false);
-                return None;
+        let found = buffer[before..filled].iter().position(|b| *b == b'\n');
+        let Some(end) = found.map(|at| before + at) else {
+            let line_bytes_max = wire::line_bytes_max(&buffer[..filled]);
+            if filled < line_bytes_max && !received.end {
+                return self.go_on(env, conn, buffer, filled);
             }
             self.0.remove(&conn);
             match filled {
                 0 => env.close(conn),
-                LINE_BYTES_MAX => env.refuse(
+                _ if filled == line_bytes_max => env.refuse(
                     conn,
                     Refusal::new(
                         "bad-request",
-                        format!("the request line is longer than {LINE_BYTES_MAX} bytes"),
+                        format!("the request line is longer than {line_bytes_max} bytes"),
                     ),
                 ),
                 _ => env.refuse(
@@ -133,6 +138,45 @@ impl Greetings {
                 None
             }
         }
+    }
+}
+
+impl Greetings {
+    /// Receives more of a line, into more room if that is needed.
+    fn go_on(
+        &mut self,
+        env: &mut Env,
+        conn: ConnId,
+        buffer: Buffer,
+        filled: usize,
+    ) -> Option<Caller> {
+        if filled < LINE_BYTES_MAX {
+            env.receive(conn, buffer, filled..LINE_BYTES_MAX, false);
+            return None;
+        }
+        // It is one of them.
+        let long = self.0.values();
+        let long = long.filter(|one| one.filled >= LINE_BYTES_MAX).count();
+        if filled == LINE_BYTES_MAX && long > LONG_MAX {
+            self.0.remove(&conn);
+            let why = format!(
+                "{LONG_MAX} others say a line of more than {LINE_BYTES_MAX} bytes now: try again"
+            );
+            env.refuse(conn, Refusal::new("busy", why));
+            return None;
+        }
+        let room = (2 * buffer.len()).min(LONG_LINE_BYTES_MAX);
+        let buffer = match filled < buffer.len() {
+            true => buffer,
+            false => {
+                let mut larger = Buffer::new(room);
+                larger[..filled].copy_from_slice(&buffer[..filled]);
+                larger
+            }
+        };
+        let end = buffer.len();
+        env.receive(conn, buffer, filled..end, false);
+        None
     }
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::change::Change;
 use crate::change_slots::ChangeSlots;
-use crate::line::{LINE_BYTES_MAX, LineError, LineWriter, PROTOCOL};
+use crate::line::{LineError, LineWriter, PROTOCOL, line_bytes_max};
 use crate::{Before, LogKind, Request, StreamName, StreamPlace, Verb};
 
 /// A client's request. One request is the first line of one connection.
@@ -374,7 +374,7 @@ impl Ask {
 
     /// Parses a request line, with or without its line feed.
     pub fn parse(line: &[u8]) -> Result<Self, LineError> {
-        if line.len() > LINE_BYTES_MAX {
+        if line.len() > line_bytes_max(line) {
             return Err(LineError::TooLong);
         }
         Self::read(&Request::parse(line)?)

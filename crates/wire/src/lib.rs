@@ -36,7 +36,7 @@ pub use formats::rows;
 
 pub use ask::{Ask, BackupId, ConnectionEnd, Format, Mode, NodeIds};
 /// The line without its meaning.
-pub use line::{LINE_BYTES_MAX, LineError, PROTOCOL, encode};
+pub use line::{LINE_BYTES_MAX, LONG_LINE_BYTES_MAX, LineError, PROTOCOL, encode, line_bytes_max};
 /// Streams, and places in them.
 pub use names::{
     Before, NoPlace, NoStreamName, NoStreamPlace, StreamName, StreamPlace, parse_place,

@@ -267,6 +267,20 @@ fn init(global: &Global, client: &Client, groups: Option<u16>) -> Result<()> {
         );
         return Err(Failure::new(Kind::Refused, sentence).into());
     }
+    let begins = client.slots(None)?.version == 0;
+    if begins {
+        // ‡ Each group's rows say which slots it has: they fit the map that was saved with them, and no other.
+        let members = client.members()?;
+        let mut logs = members.logs.iter();
+        let filled = logs.find(|log| wanted.contains(&log.name) && log.output_bytes > 0);
+        if let Some(filled) = filled {
+            let sentence = format!(
+                "{} holds keys, and no slots are given out: a restore stopped before its end; give it again (logberg kv restore DIR), which goes on, or delete the groups with all their keys (logberg kv drop)",
+                filled.name
+            );
+            return Err(Failure::new(Kind::Refused, sentence).into());
+        }
+    }
     for name in &wanted {
         let new = NewLog {
             name: name.clone(),
@@ -279,7 +293,7 @@ fn init(global: &Global, client: &Client, groups: Option<u16>) -> Result<()> {
         }
     }
     // They begin with the slots, in the order of their names. Groups that have some already are left as they are.
-    if client.slots(None)?.version == 0 {
+    if begins {
         client.change_slots(&ChangeSlots::join(&wanted))?;
     }
     let all = spread(client, &wanted)?;

@@ -252,3 +252,54 @@ fn a_group_goes_into_no_cluster_that_spreads_slots_otherwise() {
     let other = ["restore", plain(&file), "--log", "bank"];
     fails(&keys, &other, 4, "restore to the group of that name");
 }
+
+/// The groups end in a moment.
+fn wait_dropped(keys: &Keys) {
+    let begun = Instant::now();
+    while keys.logberg(&["kv", "status"])["groups"]
+        .as_array()
+        .is_some_and(|groups| !groups.is_empty())
+    {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the groups end");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_map_of_many_parts_is_brought_back() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let backup = directory.path().join("backup");
+    fs::create_dir(&backup).expect("there is room");
+    let keys = start(&directory.path().join("nodes"));
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    write(&mut client);
+    let every_other: Vec<String> = (0..1_200).step_by(2).map(|slot| slot.to_string()).collect();
+    let slots = every_other.iter().map(String::as_str);
+    let arguments: Vec<&str> = ["kv", "move", "--to", "kv-3-of-3"]
+        .into_iter()
+        .chain(slots)
+        .collect();
+    keys.logberg(&arguments);
+    let had = read(&mut client);
+    let map = keys.logberg(&["kv", "map"])["wanted"].clone();
+    assert!(map.as_array().is_some_and(|parts| parts.len() > 1_200));
+    keys.logberg(&["kv", "backup", "--to", plain(&backup)]);
+    keys.logberg(&["kv", "drop", "--yes"]);
+    wait_dropped(&keys);
+
+    // As if a restore was killed once all groups were filled: nobody else's map fits them, and the next one goes on.
+    for group in ["kv-1-of-3", "kv-2-of-3", "kv-3-of-3"] {
+        keys.logberg(&["log", "create", group, "--kind", "kv"]);
+        keys.logberg(&["restore", plain(&backup.join(group))]);
+    }
+    fails(
+        &keys,
+        &["kv", "init"],
+        4,
+        "a restore stopped before its end",
+    );
+    keys.logberg(&["kv", "restore", plain(&backup)]);
+    assert_eq!(keys.logberg(&["kv", "map"])["wanted"], map);
+    assert_eq!(read(&mut client), had);
+}

@@ -275,3 +275,34 @@ fn clients_move_slots_by_the_commands_that_they_know() {
     }
     assert_eq!(client.told(&["CLUSTER", "CANCELSLOTMIGRATIONS"]), Value::OK);
 }
+
+#[test]
+fn a_watched_key_that_moves_to_a_group_of_the_same_node_fails_its_transaction() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    // One node leads both groups: its door alone is asked.
+    for group in ["kv-1-of-3", "kv-2-of-3"] {
+        keys.run(&["leader", "move", group, "--to", "1"]);
+    }
+    client.told(&["SET", "b", "1"]);
+    let slot = kv::slot_of(b"b").to_string();
+    let (mut here, mut there) = ("kv-1-of-3", "kv-2-of-3");
+    keys.logberg(&["kv", "move", &slot, "--to", here]);
+    for changes in [false, true] {
+        let mut link = client.link_for("b");
+        assert_eq!(link.ask(&["WATCH", "b"]).expect("a reply"), Value::OK);
+        keys.logberg(&["kv", "move", &slot, "--to", there]);
+        if changes {
+            client.told(&["SET", "b", "2"]);
+        }
+        // The first command there may still be sent on.
+        assert_eq!(link.ask(&["MULTI"]).expect("a reply"), Value::OK);
+        link.ask(&["SET", "b", "3"]).expect("a reply");
+        let told = link.ask(&["EXEC"]).expect("a reply");
+        assert_eq!(told, Value::NullArray);
+        std::mem::swap(&mut here, &mut there);
+    }
+    assert_eq!(client.told(&["GET", "b"]), Value::bulk("2"));
+}

@@ -43,9 +43,18 @@ impl Door {
         let is_elsewhere = client.watches && client.watches_in != group;
         let refusal = match &group {
             _ if is_crossing => "CROSSSLOT Keys in request don't hash to the same slot",
+            // It has moved: nothing is executed, whatever is watched besides.
+            Some(_) if is_elsewhere && client.watched_slots.contains(&slot) => {
+                client.answer(&Value::OK);
+                return Next::Taken;
+            }
             Some(_) if is_elsewhere => OTHERS_WATCHED,
             Some(group) => {
                 let is_first = !std::mem::replace(&mut client.watches, true);
+                if is_first {
+                    client.watched_slots.clear();
+                }
+                client.watched_slots.insert(slot);
                 client.watches_in = Some(group.clone());
                 let by_map = self.groups.by_map(slot, group);
                 let bytes = order::watch(client.protocol, by_map, id, keys.iter().copied());
@@ -123,10 +132,16 @@ impl Door {
             () if is_elsewhere => Some(OTHERS_WATCHED),
             () => None,
         };
+        // ‡ A watched slot that is served by another group since has moved: nobody here sees what became of its keys.
+        let has_moved = slot.is_some_and(|slot| client.watched_slots.contains(&slot));
+        let refusal = match refusal {
+            Some(OTHERS_WATCHED) if has_moved => Some(Value::NullArray),
+            refusal => refusal.map(error),
+        };
         let watched = client.watches_in.clone().filter(|_| watches);
         let transaction = client.transaction.take().unwrap_or_default();
         if let Some(refusal) = refusal {
-            client.answer(&error(refusal));
+            client.answer(&refusal);
             self.unwatch(id);
             return Next::Taken;
         }

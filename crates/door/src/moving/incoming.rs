@@ -42,6 +42,8 @@ const AT_REST: Gait = Gait {
 const REST_MAX: Duration = Duration::from_millis(250);
 const FIRST_PAGE_ROWS: u32 = 64;
 const PAGE_ROWS_MAX: u32 = 2_048;
+/// After so many pages the changes since are taken: the list of them is short, however long a copy takes.
+const PAGES_PER_TAIL: u32 = 16;
 /// With fewer changes than that the slots are frozen, …
 const FEW_CHANGES: usize = 64;
 /// … or after so many batches of them: there may never be fewer.
@@ -73,6 +75,8 @@ pub struct In {
     /// It is frozen for this group: it comes, whatever is wanted since.
     is_bound: bool,
     rows_max: u32,
+    /// The pages since changes were asked for.
+    pages: u32,
     /// When the last page was asked for.
     asked_at: Time,
     /// The step that is under way, and what it comes to.
@@ -97,6 +101,7 @@ impl In {
             number: 0,
             is_bound: false,
             rows_max: FIRST_PAGE_ROWS,
+            pages: 0,
             asked_at: Time::ZERO,
             becomes: None,
         }
@@ -309,6 +314,7 @@ impl Moving {
                 let average = bytes / (rows.len() as u64).max(1);
                 let fit = (page_bytes / average.max(1)).clamp(16, u64::from(PAGE_ROWS_MAX));
                 incoming.rows_max = fit as u32;
+                incoming.pages += 1;
                 self.taken_bytes += bytes;
                 let taken = Incoming {
                     after: last.clone(),
@@ -316,7 +322,8 @@ impl Moving {
                     bytes: copy.bytes + bytes,
                     ..copy.clone()
                 };
-                let phase = match is_last {
+                let is_time = incoming.pages >= PAGES_PER_TAIL;
+                let phase = match is_last || is_time {
                     true => Phase::Tail { batches: 0 },
                     false => Phase::Rows,
                 };
@@ -356,7 +363,9 @@ impl Moving {
                     false => frozen,
                 };
                 match frozen {
-                    Some(frozen) if is_all || mutation::is(Mutation::OwnedWithoutTail) => {
+                    Some(frozen)
+                        if copy.is_read && is_all || mutation::is(Mutation::OwnedWithoutTail) =>
+                    {
                         let tail = match mutation::is(Mutation::OwnedWithoutTail) {
                             true => Vec::new(),
                             false => tail,
@@ -379,9 +388,11 @@ impl Moving {
                     }
                     _ => {
                         let is_enough = tail.len() < FEW_CHANGES || batches + 1 >= TAILS_MAX;
-                        let phase = match is_all && is_enough {
-                            true => Phase::Freeze,
-                            false => Phase::Tail {
+                        incoming.pages = 0;
+                        let phase = match (is_all, copy.is_read) {
+                            (true, false) => Phase::Rows,
+                            (true, true) if is_enough => Phase::Freeze,
+                            _ => Phase::Tail {
                                 batches: batches + 1,
                             },
                         };

@@ -23,7 +23,7 @@ const CHANGE: u8 = b'd';
 const LAST: &[u8] = b"i";
 
 /// The changes that one answer has at most, and the bytes of their values.
-pub const TAIL_MAX: usize = 512;
+pub const TAIL_MAX: usize = 1_024;
 const TAIL_BYTES_MAX: usize = 1 << 20;
 /// So many changes that are known elsewhere are let go at a time.
 const LET_GO_MAX: usize = 2 * TAIL_MAX;

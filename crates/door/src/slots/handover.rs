@@ -551,8 +551,9 @@ fn write<R: Rows>(rows: &mut R, span: Span, tail: Vec<Change>) -> Of<R, u64> {
     Ok(bytes)
 }
 
+/// Changes may be taken between pages: what comes of a row later is never older.
 fn is_next_tail(known: &Incoming, from: u64) -> bool {
-    known.is_read && (known.tail == from || mutation::is(Mutation::TailsInAnyOrder))
+    known.tail == from || mutation::is(Mutation::TailsInAnyOrder)
 }
 
 fn take_tail<R: Rows>(
@@ -583,7 +584,8 @@ fn own<R: Rows>(
     used_there: &[(u16, bool)],
 ) -> Of<R> {
     let known = incoming(rows, piece)?;
-    if !known.is_some_and(|known| is_next_tail(&known, from)) {
+    // ‡ All rows came, and all changes of them before the last.
+    if !known.is_some_and(|known| known.is_read && is_next_tail(&known, from)) {
         return Ok(Told::NotNow);
     }
     write(rows, piece.span, tail)?;

@@ -191,7 +191,13 @@ pub fn changes_of_another_place_are_not_taken() {
         }],
         next,
     };
-    assert_eq!(b.take(tail(0, 1, 1)), Told::NotNow, "pages come first");
+    let own = |from: u64| Step::Own {
+        piece: piece(2),
+        from,
+        tail: Vec::new(),
+        used: vec![(5, true)],
+    };
+    assert_eq!(b.take(own(0)), Told::NotNow, "pages come first");
     let read = Step::TakeRows {
         piece: piece(2),
         after: None,
@@ -204,12 +210,6 @@ pub fn changes_of_another_place_are_not_taken() {
     assert_eq!(b.take(tail(0, 3, 1)), Told::Done);
     assert_eq!(b.take(tail(3, 4, 2)), Told::Done);
     assert_eq!(b.take(tail(0, 3, 1)), Told::NotNow, "it comes twice");
-    let own = |from: u64| Step::Own {
-        piece: piece(2),
-        from,
-        tail: Vec::new(),
-        used: vec![(5, true)],
-    };
     assert_eq!(b.take(own(3)), Told::NotNow);
     assert_eq!(b.take(own(4)), Told::Done);
     let owns = b.take(Step::Owns { piece: piece(2) });

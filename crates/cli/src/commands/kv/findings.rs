@@ -65,7 +65,9 @@ fn given(view: &View) -> Option<Finding> {
     let map = view.map.as_ref()?;
     if map.version == 0 {
         let found = "no group was given slots yet: nothing is served";
-        return Some(Finding::must(CHECK, found, "logberg kv init"));
+        let help =
+            "logberg kv init; where a restore stopped, logberg kv restore DIR again, which goes on";
+        return Some(Finding::must(CHECK, found, help));
     }
     let moving = map
         .moving
