@@ -1,6 +1,9 @@
 //! A replica that stopped over its disk, in a process that lives: its node is heard, and it takes no part. For its log
 //! it is as good as silent, to the other nodes, to clients and to operators.
 
+use formats::Speaks;
+use sim::workload::small_limits;
+
 use crate::caller::Caller;
 use crate::stage::{SECOND, Stage, done};
 
@@ -105,6 +108,42 @@ fn beside_one_that_stopped_one_that_is_full_is_a_full_log() {
         let now = stage.leader();
         let mut caller = stage.open(now, "append main mode=takeover");
         stage.say_and_wait(&mut caller, 10_000);
+    }
+}
+
+/// Version 1 has no frame in which a greeting's challenge could be answered. A node that comes back with a key is heard there
+/// all the same: for its peers its replica is well again, and it leads them.
+#[test]
+fn one_that_stopped_and_starts_again_is_well_for_peers_that_speak_version_1() {
+    for seed in 0..4 {
+        let older: Speaks = "1".parse().expect("it is a range");
+        let mut stage = Stage::of_program(older, seed, 3, small_limits());
+        stage.add_node();
+        stage.next_program(Speaks::THIS);
+        let newer = stage.add_node();
+        stage.wait_whole(3);
+        let leader = stage.leader();
+        let mut caller = stage.open(leader, "append main");
+        stage.say_and_wait(&mut caller, 100_000);
+        stop_main(&mut stage, &mut caller, &[newer]);
+        stage.pass(SECOND);
+        for index in [0, 1] {
+            let told = ask(&mut stage, index, "status");
+            assert!(told.contains("\"code\":\"replica-stopped\""), "{told}");
+        }
+        stage.crash(newer);
+        stage.restart(newer);
+        stage.wait_whole(3);
+        let id = stage.look().node(newer).expect("it runs").id();
+        let moved = done(&mut stage, &format!("lead main to={id}"));
+        assert!(moved.starts_with("ok "), "seed {seed}: {moved}");
+        stage.pass(5 * SECOND);
+        stage.wait_whole(3);
+        assert_eq!(stage.look().leader(), Some(newer), "seed {seed}");
+        for index in 0..3 {
+            let told = ask(&mut stage, index, "status");
+            assert!(told.contains("\"state\":\"healthy\""), "{told}");
+        }
     }
 }
 

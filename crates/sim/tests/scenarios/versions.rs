@@ -143,6 +143,21 @@ fn who_joins_speaks_what_the_cluster_agreed_on() {
     });
 }
 
+/// Version 1 has no frame in which a greeting's challenge could be answered. The address of a node with a key counts there
+/// all the same.
+#[test]
+fn a_node_that_moved_is_dialled_there_by_peers_that_speak_version_1() {
+    for seed in 0..4 {
+        let mut stage = stage(seed, SECOND);
+        change_program(&mut stage, 2, NEWER);
+        stage.crash(2);
+        stage.pass(SECOND);
+        stage.move_node(2, "/data", "node3:7001");
+        stage.wait_whole(3);
+        assert_eq!(stage.look().version(0), 1, "not before all speak more");
+    }
+}
+
 /// A leader of before the last node came, whose word is chosen later, raises nothing.
 #[test]
 fn a_node_that_is_silent_is_waited_for() {

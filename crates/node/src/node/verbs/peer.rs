@@ -63,11 +63,15 @@ impl Node {
             reserve_bytes: hello.reserve_bytes,
         };
         // ‡ A greeting may have been overheard: where a key can prove it, it counts once the challenge is answered.
+        // Version 1 has no frame for an answer. There the node is admitted by its greeting, and so its word of
+        // itself counts as much as its promises do.
+        let will_answer = version >= version::PASTS;
         match (proof, hello.kind) {
             (None, _) => self.take_said(from, said),
-            (Some(_), Kind::Control) => {
+            (Some(_), Kind::Control) if will_answer => {
                 self.peers.get_or_add(from).admission.keep_unproven(said);
             }
+            (Some(_), Kind::Control) => self.take_said(from, said),
             (Some(_), Kind::Data(_)) => {}
         }
         match hello.kind {
