@@ -77,10 +77,13 @@ pub struct RescuedLog {
     pub unknown_before: Option<u64>,
     /// Positions that are part of the output and cannot be read here.
     pub holes: Vec<Hole>,
-    /// The bytes on the other side of a hole, which are not carried over.
+    /// The bytes that are held here and not carried over: on the other side of a hole, or accepted behind slots
+    /// that this node knows nothing of.
     pub left_bytes: u64,
     /// The damage that hides whether more was chosen than is known.
     pub hidden: Option<String>,
+    /// The damaged places of its files, as a start and `logberg verify` find them.
+    pub damaged: Vec<Damaged>,
     /// The beginning and the end of the part that is carried over, if there are holes.
     pub kept: Option<Kept>,
     #[serde(skip)]
@@ -110,6 +113,13 @@ pub struct Hole {
     pub from: u64,
     pub to: u64,
     pub why: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Damaged {
+    pub file: PathBuf,
+    pub offset: u64,
+    pub what: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

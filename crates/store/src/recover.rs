@@ -22,7 +22,7 @@ use formats::record::{RecordHeader, RecordKind};
 use formats::segment::{self, SegmentError, SegmentHeader};
 use ops::{BLOCK, DirectoryEntry, Disk, Op};
 use paxos::mutation::{self, Mutation};
-use paxos::{Checkpoint, Slot, SlotRange, StreamPosition, Term, Value};
+use paxos::{Checkpoint, Slot, SlotRange, Term, Value};
 use thiserror::Error;
 
 pub use self::feed::recovered;
@@ -30,7 +30,7 @@ pub(super) use self::feed::recovered_of;
 pub(super) use self::files::{Files, Sink, Whose};
 use super::extents::Extents;
 use super::index::{RecordPlace, SegmentIndex, Whereabouts};
-use super::recovery::{self, Aside, Depth, Lost, Refusal, Stop, Verdict};
+use super::recovery::{self, Aside, Depth, Inventory, Lost, Refusal, Stop, Verdict};
 use super::scan::Corruption;
 use super::trim::Spare;
 use super::write::Writer;
@@ -110,6 +110,17 @@ impl Store {
         disk: &mut dyn Disk,
         on_record: &mut dyn FnMut(RecoveredRecord),
     ) -> Result<(Store, RecoveryReport), RecoverError> {
+        let (store, mut report, losses) = Store::find(config, disk, on_record)?;
+        report.corruptions = losses.damage(&store, None);
+        Ok((store, report))
+    }
+
+    /// [`Store::recover`], and the losses, which are not judged yet: the report has no corruptions.
+    pub(super) fn find(
+        config: StoreConfig,
+        disk: &mut dyn Disk,
+        on_record: &mut dyn FnMut(RecoveredRecord),
+    ) -> Result<(Store, RecoveryReport, Losses), RecoverError> {
         settle(disk, &config.directory)?;
         let listed = list(&config, disk)?;
         let paths: Vec<PathBuf> = listed.numbers.iter().map(|n| path(&config, *n)).collect();
@@ -151,9 +162,6 @@ impl Store {
         report.spares = spares.len();
         let mut store = Store::empty(config);
         store.begin_from(&verdict, &listed.numbers, indexes);
-        let lost = verdict.lost.iter();
-        let lost = lost.filter(|lost| !is_repaired(lost, &store.holdings));
-        report.corruptions = lost.map(|lost| corruption(lost, &paths)).collect();
         let resting = verdict.resting().filter(|_| is_still);
         store.resting = resting.map(|segment| segment.version);
         empty.append(&mut store.adopt_spares(spares));
@@ -165,7 +173,7 @@ impl Store {
                 urgent: false,
             });
         }
-        Ok((store, report))
+        Ok((store, report, Losses { verdict, paths }))
     }
 
     fn begin_from(
@@ -338,13 +346,23 @@ fn report(verdict: &Verdict, paths: &[PathBuf]) -> RecoveryReport {
     }
 }
 
-/// Whether nothing but bytes was lost, and a later record has them.
-pub(super) fn is_repaired(lost: &Lost, holdings: &Holdings) -> bool {
-    let Some((stream, bytes)) = &lost.bytes else {
-        return false;
-    };
-    let bytes = StreamPosition(bytes.start)..StreamPosition(bytes.end);
-    holdings.missing(*stream, bytes).next().is_none()
+/// The losses that a start found.
+pub(super) struct Losses {
+    verdict: Verdict,
+    paths: Vec<PathBuf>,
+}
+
+impl Losses {
+    /// The losses that are damage. Without a checkpoint everything counts as needed.
+    pub fn damage(&self, store: &Store, checkpoint: Option<&Checkpoint>) -> Vec<Corruption> {
+        let damage = self.verdict.damage(Inventory {
+            node: store.config.identity.node,
+            checkpoint,
+            holdings: &store.holdings,
+        });
+        let damaged = damage.damaged.into_iter();
+        damaged.map(|lost| corruption(lost, &self.paths)).collect()
+    }
 }
 
 pub(super) fn corruption(lost: &Lost, paths: &[PathBuf]) -> Corruption {

@@ -35,12 +35,14 @@ impl Store {
     ) -> Result<(Store, RecoveryReport, Checkpoint), ReplayError> {
         let mut replay = Replay::default();
         let directory = config.directory.clone();
-        let (store, report) = Store::recover(config, disk, &mut |record| replay.feed(record))?;
+        let (store, mut report, losses) =
+            Store::find(config, disk, &mut |record| replay.feed(record))?;
         let checkpoint = replay.finish()?;
         let mut checkpoint = checkpoint.ok_or(RecoverError::Undecided {
             path: directory,
             refusal: Refusal::NoCheckpoint,
         })?;
+        report.corruptions = losses.damage(&store, Some(&checkpoint));
         // Every record tells the promise: a later one still does where the promise's own record cannot be
         // read. (I4: a promise is never forgotten.)
         checkpoint.promised = checkpoint.promised.max(report.promised);

@@ -150,6 +150,9 @@ fn is_refusal(error: &io::Error) -> bool {
 impl Corruption {
     /// The damage without its place.
     pub fn what(&self) -> String {
+        if self.last_record == 0 {
+            return format!("{}; the records behind it can be read", self.reason);
+        }
         format!(
             "records {} to {}, which were acknowledged, cannot be read: {}",
             self.first_record, self.last_record, self.reason

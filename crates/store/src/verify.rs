@@ -14,10 +14,8 @@ use thiserror::Error;
 
 use super::index::SegmentIndex;
 use super::manifest::{Manifest, ManifestError, hex};
-use super::recover::{
-    Files, Sink, Whose, apply, corruption, hold, is_repaired, recovered_of, stopped,
-};
-use super::recovery::{Aside, Depth, Taken, Verdict, decide};
+use super::recover::{Files, Sink, Whose, apply, corruption, hold, recovered_of, stopped};
+use super::recovery::{Aside, Depth, Inventory, Taken, Verdict, decide};
 use super::{Holdings, RecoverError, Replay};
 use crate::past::ends::{ENDS_FILE, Lost};
 use crate::past::found::FOUND_FILE;
@@ -344,7 +342,12 @@ impl LogCheck {
         let checkpoint = replayed.as_ref().ok().and_then(Option::as_ref);
         self.report.lacks = by_stream(lacking(checkpoint, &holdings));
         self.report.output = checkpoint.map_or((0, 0), output_of);
-        self.tell(&verdict, &paths, &holdings, checkpoint.is_some());
+        let inventory = Inventory {
+            node: whose.identity.node,
+            checkpoint,
+            holdings: &holdings,
+        };
+        self.tell(&verdict, &paths, inventory);
         if let Some(lost) = lost(verdict.next.number - 1) {
             self.problems.push(Problem {
                 file: directory.to_owned(),
@@ -407,20 +410,15 @@ impl LogCheck {
         Ok(())
     }
 
-    fn tell(&mut self, verdict: &Verdict, paths: &[PathBuf], holdings: &Holdings, is_known: bool) {
+    fn tell(&mut self, verdict: &Verdict, paths: &[PathBuf], inventory: Inventory<'_>) {
         self.report.records = verdict.records;
         self.report.promised = verdict.promised.0.to_string();
         self.report.first_unchosen = verdict.first_unchosen.0;
         self.report.learn_past = verdict.learn_past.0;
         self.report.rested = verdict.rested;
-        // Later records say all that the lost ones did: every chosen byte is here, and nothing is in doubt.
-        let in_doubt = verdict.learn_past > verdict.first_unchosen;
-        let all_repaired = is_known && self.report.lacks.is_empty() && !in_doubt;
-        for lost in &verdict.lost {
-            if all_repaired || is_repaired(lost, holdings) {
-                self.report.repaired += 1;
-                continue;
-            }
+        let damage = verdict.damage(inventory);
+        self.report.repaired = damage.repaired;
+        for lost in damage.damaged {
             let corruption = corruption(lost, paths);
             let what = corruption.what();
             self.problem(&corruption.path, corruption.from, what);

@@ -25,8 +25,8 @@ use finding::{Finding, Verdict};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Looks at the limits of this process, at what the kernel is set to, and at the file system of DIR, where
-it writes a file of some megabytes for two seconds and removes it; a node may be running there. Each
-line is `ok`, `better` (it works, and would with less delay or risk if changed) or `must`, with the
+it writes a file of some megabytes for two seconds and removes it; a node may be running there. If none is, the
+files of a node's directory are judged as its start would judge them. Each line is `ok`, `better` (it works, and would with less delay or risk if changed) or `must`, with the
 command that changes it. Limits are those of the shell that asks: a service has those of its unit.
 Where a node answers (--server) that serves keys, its cluster's groups are looked at, too, and each place where
 Redis clients are told to go is tried from here.

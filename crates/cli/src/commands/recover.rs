@@ -205,6 +205,14 @@ fn render(rescue: &Rescue, states: &[states::CarriedState]) -> String {
 fn remarks(log: &RescuedLog) -> Vec<String> {
     let name = &log.name;
     let mut remarks = Vec::new();
+    for damaged in &log.damaged {
+        remarks.push(format!(
+            "{name}: DAMAGED {} at byte {}: {}",
+            damaged.file.display(),
+            damaged.offset,
+            damaged.what
+        ));
+    }
     if log.unsure_bytes > 0 {
         remarks.push(format!(
             "{name}: the last {} were accepted here and may have been chosen or not; they count as chosen",

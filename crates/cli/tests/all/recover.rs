@@ -172,7 +172,20 @@ fn of_a_survivor_with_a_hole_the_longest_part_is_carried_over_and_the_rest_named
     assert!(from < to && to < 6 * MIB, "{main}");
     assert_eq!(main["carried_bytes"], 6 * MIB - to, "{main}");
     assert_eq!(main["left_bytes"], from, "{main}");
-    alone(&mut cluster, 0, new);
+    assert_eq!(
+        main["damaged"].as_array().map(Vec::len),
+        Some(0),
+        "no start reads that segment"
+    );
+    // What was left behind is needed by nobody any more.
+    let verify = |new: &Path| {
+        let mut command = std::process::Command::new(BINARY);
+        command.args(["verify", path(new)]);
+        let output = command.output().expect("it runs");
+        assert_eq!(output.status.code(), Some(0), "{}", out(&output));
+    };
+    verify(&new);
+    alone(&mut cluster, 0, new.clone());
     let read = cluster.run(&["read", "main", "--left", "--timeout", "60"]);
     assert_eq!(read.status.code(), Some(0), "{}", err(&read));
     assert!(read.stdout == content.bytes()[to as usize..], "other bytes");
@@ -180,6 +193,10 @@ fn of_a_survivor_with_a_hole_the_longest_part_is_carried_over_and_the_rest_named
     cluster.voters = 2;
     cluster.add_to(&["4"]);
     cluster.wait_whole();
+    let node = &mut cluster.nodes[0];
+    node.signal("-TERM");
+    assert_eq!(node.wait(), Some(0), "{}", node.said());
+    verify(&new);
 }
 
 #[test]

@@ -73,6 +73,121 @@ fn damage_is_named_and_a_node_starts_from_it_that_can_fetch_what_it_lacks() {
     );
 }
 
+/// The verdict of one who looks at a directory.
+#[derive(Debug, PartialEq, Eq)]
+enum Judged {
+    Sound,
+    Damaged,
+    Refused,
+}
+
+impl Judged {
+    fn by_verify(data: &Path) -> Judged {
+        match verify(data, &[]).status.code() {
+            Some(0) => Judged::Sound,
+            Some(6) => Judged::Damaged,
+            Some(9) => Judged::Refused,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn by_recover(data: &Path) -> Judged {
+        let shown = data.to_str().unwrap();
+        let output = run(&["recover", "--unsafe", "--directory", shown, "--json"]);
+        if output.status.code() != Some(0) {
+            assert!(err(&output).contains("cannot be read at all"), "{output:?}");
+            return Judged::Refused;
+        }
+        let report = json(&output);
+        let mut logs = report["logs"].as_array().unwrap().iter();
+        match logs.all(|log| log["damaged"].as_array().unwrap().is_empty()) {
+            true => Judged::Sound,
+            false => Judged::Damaged,
+        }
+    }
+
+    fn by_doctor(data: &Path) -> Judged {
+        let report = json(&run(&["doctor", data.to_str().unwrap(), "--json"]));
+        let checks = report["checks"].as_array().unwrap().iter();
+        let mut found = checks.filter(|check| check["check"] == "directory's files");
+        let of = found.next().unwrap_or_else(|| panic!("{report}"));
+        match (of["verdict"].as_str(), of["found"].as_str()) {
+            (Some("ok"), _) => Judged::Sound,
+            (Some("must"), Some(what)) if what.contains("is damaged at byte") => Judged::Damaged,
+            (Some("must"), Some(_)) => Judged::Refused,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn by_start(data: &Path) -> Judged {
+        let listen = format!("{}:7099", harness::own_ip());
+        let mut node = harness::Node::new(data.to_owned(), listen, &[]);
+        node.start();
+        let answers = harness::wait_for(
+            || match (node.is_running(), node.status()) {
+                (true, None) => None,
+                (_, status) => Some(status.is_some()),
+            },
+            || "it neither answers nor ends".to_owned(),
+        );
+        match answers {
+            true => node.kill(),
+            false => assert_eq!(node.wait(), Some(1)),
+        }
+        match (
+            answers,
+            node.said().contains("acknowledged data is corrupt"),
+        ) {
+            (false, _) => Judged::Refused,
+            (true, true) => Judged::Damaged,
+            (true, false) => Judged::Sound,
+        }
+    }
+}
+
+#[test]
+fn verify_recover_doctor_and_the_start_judge_a_flipped_bit_alike() {
+    let mut cluster = Cluster::start(3);
+    cluster.append("main", &[], Content::new(1, 300_000));
+    cluster.wait_whole();
+    for node in &mut cluster.nodes {
+        node.signal("-TERM");
+        assert_eq!(node.wait(), Some(0), "{}", node.said());
+    }
+    let node = &cluster.nodes[0];
+    let newest = node.segments(1).pop().unwrap();
+    let length = fs::metadata(&newest).unwrap().len();
+    let within = newest.strip_prefix(&node.data).unwrap();
+    let mut seen = Vec::new();
+    for (at, expected) in [
+        (10, Some(Judged::Damaged)),
+        (4095, Some(Judged::Damaged)),
+        (4096 + 20, Some(Judged::Refused)),
+        (length / 3, None),
+        (length / 2 + 77, None),
+        (length - 1, None),
+    ] {
+        let copy = cluster.directory.path().join(format!("flipped-{at}"));
+        harness::copy_tree(&node.data, &copy);
+        let file = copy.join(within);
+        let file = File::options().read(true).write(true).open(file).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        file.write_all_at(&[byte[0] ^ 4], at).unwrap();
+        let judged = Judged::by_verify(&copy);
+        assert_eq!(Judged::by_recover(&copy), judged, "byte {at}");
+        assert_eq!(Judged::by_doctor(&copy), judged, "byte {at}");
+        // The start changes the directory, and comes last.
+        assert_eq!(Judged::by_start(&copy), judged, "byte {at}");
+        assert!(
+            expected.is_none_or(|expected| expected == judged),
+            "byte {at}: {judged:?}"
+        );
+        seen.push(judged);
+    }
+    assert!(seen.contains(&Judged::Damaged), "{seen:?}");
+}
+
 #[test]
 fn a_segment_missing_in_the_middle_is_named_and_not_expected_from_peers() {
     let mut cluster = Cluster::start(1);

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use ops::Disk;
-use paxos::{LogState, OutputPlace, Slot, StreamName, StreamPosition};
-use store::{Manifest, ManifestLog, OfflineError, ReadOffline, Store, StoreConfig};
+use paxos::{AcceptedRun, LogState, OutputPlace, Slot, StreamName, StreamPosition, Value};
+use store::{Holdings, Manifest, ManifestLog, OfflineError, ReadOffline, Store, StoreConfig};
 
-use super::{Hole, HolesOf, Kept, RescueError, RescuedLog};
+use super::{Damaged, Hole, HolesOf, Kept, RescueError, RescuedLog};
 
 /// The greatest id of a member or an owner here.
 pub(super) fn greatest_node(state: &LogState) -> u32 {
@@ -38,8 +38,15 @@ pub(super) fn log(
     let known_end = end_of(&state);
     let behind = state.take_for_chosen(&checkpoint.accepted);
     let accepted_end = checkpoint.accepted.iter().map(|run| run.slots.end).max();
+    let beyond = held_from(state.next, &checkpoint.accepted, store.holdings());
     let above = state.next.max(accepted_end.unwrap_or(Slot(0)));
     let above = above.max(report.learn_past.unwrap_or(Slot(0)));
+    let damaged = report.corruptions.iter().map(|one| Damaged {
+        file: one.path.clone(),
+        offset: one.from,
+        what: one.what(),
+    });
+    let damaged = damaged.collect();
     let mut output = ReadOffline::new(&store, report, &state);
     let (mut holes, mut hidden) = (HolesOf::new(), None);
     loop {
@@ -86,8 +93,9 @@ pub(super) fn log(
         unsure_bytes: end_of(&state).saturating_sub(known_end),
         unknown_before: behind.map(|slot| slot.0),
         holes: listed_holes.collect(),
-        left_bytes: all_bytes - lacking - carried_bytes,
+        left_bytes: all_bytes - lacking - carried_bytes + beyond,
         hidden,
+        damaged,
         kept: kept.map(|part| Kept {
             from: shown(part.from),
             to: shown(part.to),
@@ -97,6 +105,20 @@ pub(super) fn log(
         promised: checkpoint.promised,
         above,
     })
+}
+
+/// The bytes that are accepted in this slot or a later one and held here.
+fn held_from(slot: Slot, accepted: &[AcceptedRun], holdings: &Holdings) -> u64 {
+    let held = accepted.iter().map(|run| {
+        let Value::Content { stream, offset } = run.value else {
+            return 0;
+        };
+        let at = |slot: Slot| StreamPosition(slot.0.saturating_sub(offset.0));
+        let bytes = at(run.slots.start.max(slot))..at(run.slots.end.max(slot));
+        let held = holdings.held(stream, bytes);
+        held.map(|held| held.end.0 - held.start.0).sum()
+    });
+    held.sum()
 }
 
 fn shown(place: OutputPlace) -> String {

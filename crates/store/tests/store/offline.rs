@@ -756,6 +756,103 @@ fn verify_and_the_start_agree_on_every_damaged_block() {
     assert!(refused > 0 && damaged > 20, "{refused} {damaged}");
 }
 
+/// The newest segment that is written to.
+fn newest_segment(disk: &MemoryDisk) -> PathBuf {
+    let is_written = |contents: &[u8]| contents.iter().any(|byte| *byte != 0);
+    let mut segments = disk.files.iter();
+    let newest =
+        segments.rfind(|(path, contents)| path.extension().is_some() && is_written(contents));
+    newest.expect("there is one").0.clone()
+}
+
+/// A start from the directory, which is stopped again: it seals what was there.
+fn start_and_stop(mut disk: MemoryDisk, salt_seed: u64) -> MemoryDisk {
+    let (mut store, _, checkpoint) = Store::replay(config(salt_seed, 1), &mut disk).unwrap();
+    let context = RecordContext {
+        promised: checkpoint.promised,
+        first_unchosen: checkpoint.state.next,
+    };
+    store.roll(&checkpoint, context);
+    let mut kernel = Kernel::new(disk);
+    settle(&mut store, &mut kernel, Time::ZERO);
+    store.close();
+    while !store.is_closed() {
+        settle(&mut store, &mut kernel, Time::ZERO);
+    }
+    kernel.disk
+}
+
+/// The first block is in no other place, and all else of the segment can be read without it.
+#[test]
+fn a_first_block_that_rots_is_damage_until_the_next_start_has_sealed_its_segment() {
+    let (disk, _) = node_directory(100_000, 9_000);
+    let newest = newest_segment(&disk);
+    for at in (0..BLOCK).step_by(13) {
+        let mut disk = disk.clone();
+        disk.files.get_mut(&newest).unwrap()[at] ^= 1 << (at % 8);
+        let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+        let [problem] = &report.problems[..] else {
+            panic!("byte {at}: {:?}", report.problems);
+        };
+        assert_eq!((&problem.file, problem.offset), (&newest, 0));
+        assert!(report.starts() && report.logs[0].torn_tail.is_none());
+        if at % 64 == 0 {
+            let mut disk = start_and_stop(disk, 2);
+            let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+            assert!(report.is_sound(), "byte {at}: {:?}", report.problems);
+            assert_eq!(report.logs[0].repaired, 1, "byte {at}");
+        }
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(256))]
+
+    /// The check of a directory, a start, and what reads a stopped node's output (`recover`, `doctor`) judge by
+    /// one function.
+    #[test]
+    fn every_judge_says_the_same_of_a_bit_that_flips(
+        length in 0u64..200_000,
+        at in proptest::prelude::any::<proptest::sample::Index>(),
+        bit in 0u32..8,
+        starts in 0u64..3,
+    ) {
+        let (mut disk, _) = node_directory(length, 9_000);
+        for start in 0..starts {
+            disk = start_and_stop(disk, 2 + start);
+        }
+        let newest = newest_segment(&disk);
+        let contents = disk.files.get_mut(&newest).unwrap();
+        let at = at.index(contents.len());
+        contents[at] ^= 1 << bit;
+        let told = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+        let read = ReadOffline::open(&mut disk, data(), LogId(7));
+        match Store::replay(config(9, 1), &mut disk) {
+            Ok((_, started, _)) => {
+                proptest::prop_assert!(told.starts(), "{:?}", told.problems);
+                let places: Vec<_> = told.problems.iter().map(|one| (&one.file, one.offset)).collect();
+                let found = started.corruptions.iter().map(|one| (&one.path, one.from));
+                proptest::prop_assert_eq!(places, found.collect::<Vec<_>>());
+                let torn = told.logs[0].torn_tail.as_ref();
+                let torn = torn.map(|place| (place.file.clone(), place.offset));
+                // A file that was made ahead, and in which nothing stands, is put aside without a word.
+                if started.quarantined.is_empty() {
+                    proptest::prop_assert_eq!(&torn, &started.torn);
+                }
+                let (output, _) = read.expect("a start can read it");
+                proptest::prop_assert_eq!(&output.report().corruptions, &started.corruptions);
+                if at < BLOCK {
+                    proptest::prop_assert!(!told.is_sound() && torn.is_none());
+                }
+            }
+            Err(error) => {
+                proptest::prop_assert!(!told.starts(), "{error}");
+                proptest::prop_assert!(read.is_err());
+            }
+        }
+    }
+}
+
 #[test]
 fn the_first_segments_missing_with_bytes_that_nobody_trimmed_is_a_problem() {
     let (mut disk, _) = node_directory(300_000, 9_000);

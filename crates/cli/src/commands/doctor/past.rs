@@ -1,4 +1,4 @@
-//! A node's directory and its own past, if there is one: whether a start would take it for what it was.
+//! A node's directory, if there is one: whether a start would take it for what it was, and find it whole.
 
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use store::{Manifest, ReadOffline};
 use super::finding::Finding;
 
 const CHECK: &str = "directory's past";
+const FILES: &str = "directory's files";
 
 pub(super) fn checks(directory: &Path) -> Vec<Finding> {
     let disk = &mut LinuxDisk::new();
@@ -25,7 +26,7 @@ pub(super) fn checks(directory: &Path) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for log in manifest.logs.iter().filter(|log| own.has_noted(log.id)) {
-        // A start and `logberg verify` tell what cannot be read at all.
+        // What cannot be read at all is told with the files.
         let Ok((output, _)) = ReadOffline::open(disk, directory, log.id) else {
             continue;
         };
@@ -39,6 +40,36 @@ pub(super) fn checks(directory: &Path) -> Vec<Finding> {
         let found =
             "its files are as new as they were when its node was stopped, as far as they say";
         findings.push(Finding::ok(CHECK, found));
+    }
+    // A running node writes to its files meanwhile.
+    if Manifest::lock(disk, directory).is_ok() {
+        findings.extend(files(disk, directory, &manifest));
+    }
+    findings
+}
+
+/// What a start would find damaged, or refuse.
+fn files(disk: &mut LinuxDisk, directory: &Path, manifest: &Manifest) -> Vec<Finding> {
+    let verify = || format!("logberg verify {}", directory.display());
+    let mut findings = Vec::new();
+    for log in &manifest.logs {
+        let output = match ReadOffline::open(disk, directory, log.id) {
+            Ok((output, _)) => output,
+            Err(error) => {
+                let found = format!("log {}: {error}", log.name);
+                findings.push(Finding::must(FILES, found, verify()));
+                continue;
+            }
+        };
+        findings.extend(output.report().corruptions.iter().map(|one| {
+            let (file, from, what) = (one.path.display(), one.from, one.what());
+            let found = format!("log {}: {file} is damaged at byte {from}: {what}", log.name);
+            Finding::must(FILES, found, verify())
+        }));
+    }
+    if findings.is_empty() {
+        let found = "a start finds no damage in them; `logberg verify` reads every record";
+        findings.push(Finding::ok(FILES, found));
     }
     findings
 }
