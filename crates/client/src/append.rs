@@ -5,6 +5,7 @@ mod driver;
 mod shared;
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -107,6 +108,7 @@ impl Client {
             mode: options.mode,
             buffer_bytes_max: options.buffer_bytes_max,
             continues: options.continues,
+            token: Some(token()),
         };
         let (now, timeouts) = (cluster.now(), cluster.timeouts);
         let mut machine = talk::Appender::new(now, &cluster.known(), wanted, timeouts);
@@ -141,6 +143,12 @@ impl Client {
             driver: Some(driver),
         })
     }
+}
+
+/// A word that no other appender has. The standard library seeds each `RandomState` at random.
+fn token() -> String {
+    let drawn = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}", drawn(), drawn())
 }
 
 impl Appender {

@@ -48,6 +48,8 @@ mutations! {
         "Applying is defined slot by slot: the result does not depend on how runs are cut."
     ContinuesAtAnyLength "continues-at-any-length" "paxos::state::open"
         "An open-stream that continues another takes effect only if that one's output is then exactly so long."
+    FirstClaimIgnored "first-claim-ignored" "replica::ingest::claim::is_claimed"
+        "A log whose leader changes is kept for its writer for a while, before others may write."
     ContinuedTwice "continued-twice" "paxos::state::open, replica::ingest::open_next"
         "A stream is continued by one other at most."
     StreamNumberReused "stream-number-reused" "paxos::state::open, replica::ingest::open_next"

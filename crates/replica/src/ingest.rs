@@ -20,6 +20,7 @@ use crate::log::Log;
 /// The length from which on a batch is worth receiving while the disk is busy with the last one.
 const LARGE_BATCH: usize = 128 << 10;
 
+pub(crate) mod claim;
 mod closing;
 pub(crate) mod gone;
 mod opening;

@@ -54,6 +54,8 @@ pub struct Limits {
     pub greeting_timeout: Duration,
     /// The time for which a writer may be gone before its leader cuts its stream.
     pub writer_gone_after: Duration,
+    /// The time for which a new leader keeps the log for the writer of the stream that it found open.
+    pub writer_claim: Duration,
     /// The longest that a request may wait for an election to settle before it is told `no-quorum`.
     pub leader_wait: Duration,
     /// The longest that an answer behind a barrier of the directory may take. Clients leave a node that is
@@ -124,6 +126,7 @@ impl Default for Limits {
             disk_stall: Duration::from_secs(1),
             greeting_timeout: Duration::from_secs(10),
             writer_gone_after: Duration::from_secs(10),
+            writer_claim: Duration::from_secs(5),
             leader_wait: Duration::from_secs(2),
             directory_wait: Duration::from_millis(2500),
             standing_logs_max: 64,

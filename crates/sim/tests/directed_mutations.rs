@@ -6,6 +6,8 @@
 
 #[path = "scenarios/caller.rs"]
 mod caller;
+#[path = "scenarios/claims.rs"]
+mod claims;
 #[path = "scenarios/clusters.rs"]
 mod clusters;
 #[path = "scenarios/copies.rs"]
@@ -54,7 +56,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 64] = [
+const RULES: [(Mutation, fn()); 65] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -310,6 +312,10 @@ const RULES: [(Mutation, fn()); 64] = [
     (
         Mutation::FrozenSlotsExpire,
         moves::drawn_moves_lose_nothing_whatever_fails,
+    ),
+    (
+        Mutation::FirstClaimIgnored,
+        claims::a_move_leaves_the_log_to_its_writer_whoever_comes_first,
     ),
 ];
 

@@ -16,6 +16,8 @@ pub enum Ask {
         log: String,
         label: Option<String>,
         continues: Option<StreamPlace>,
+        /// By which the node finds the stream of an earlier attempt that was not answered.
+        token: Option<String>,
         mode: Mode,
         end: ConnectionEnd,
     },
@@ -234,6 +236,7 @@ impl Ask {
                 log,
                 label,
                 continues,
+                token,
                 mode,
                 end,
             } => line
@@ -241,6 +244,7 @@ impl Ask {
                 .word(log)
                 .key_if("label", label.as_ref())
                 .key_if("continues", *continues)
+                .key_if("token", token.as_ref())
                 .key_if("mode", (*mode != Mode::default()).then_some(mode))
                 .key_if("end", (*end != ConnectionEnd::default()).then_some(end)),
             Self::Close { log, at } => line
@@ -392,6 +396,7 @@ impl Ask {
                 log: log()?,
                 label: request.get("label").map(str::to_owned),
                 continues: request.value("continues")?,
+                token: request.get("token").map(str::to_owned),
                 mode: request.value("mode")?.unwrap_or_default(),
                 end: request.value("end")?.unwrap_or_default(),
             },

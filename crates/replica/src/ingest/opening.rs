@@ -6,9 +6,12 @@ use std::time::Duration;
 use formats::RECORD_HEADER;
 use ops::ConnId;
 use paxos::mutation::{self, Mutation};
-use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
+use paxos::{
+    Action, NotOpened, OpenStream, StreamEnd, StreamName, StreamPosition, StreamSequence, Time,
+};
 use wire::{Answer, ConnectionEnd, LineError, Mode, NoStreamPlace, Refusal, Request};
 
+use super::claim::Claim;
 use super::state::{Append, Sink, Writer};
 use super::superseded;
 use crate::conns::Purpose;
@@ -18,6 +21,9 @@ use crate::log::Log;
 
 /// The interval at which a writer that waits for its stream is told so.
 const WAITING_TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// A token is kept in the stream's metadata.
+const TOKEN_BYTES_MAX: usize = 64;
 
 pub(super) fn parse_append(
     conn: ConnId,
@@ -39,6 +45,10 @@ pub(super) fn parse_append(
             Some(wire::parse_place(place).ok_or_else(bad)?)
         }
     };
+    let token = request.get("token").unwrap_or_default().as_bytes().to_vec();
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(bad("a token is at most 64 bytes long"));
+    }
     let mode = request.value("mode")?.unwrap_or_default();
     let end = request.value("end")?.unwrap_or_default();
     let told_at = now - WAITING_TOLD_EVERY;
@@ -46,6 +56,7 @@ pub(super) fn parse_append(
         from: Sink::Client(conn),
         label,
         continues,
+        token,
         mode,
         end,
         leftover: leftover.to_vec(),
@@ -114,11 +125,10 @@ impl Log {
                 self.refuse_continuing(env, conn, name, reason);
                 continue;
             }
+            let continues = append.continues.or_else(|| self.found_again(&append));
             let rival = self.rival();
             if let (Some((stream, continued)), Sink::Client(conn)) = (rival, append.from) {
-                let own = append
-                    .continues
-                    .is_some_and(|(s, _)| s == stream || continued == Some(s));
+                let own = continues.is_some_and(|(s, _)| s == stream || continued == Some(s));
                 match append.mode {
                     _ if own => {}
                     Mode::TakeOver => {}
@@ -134,13 +144,7 @@ impl Log {
                         continue;
                     }
                     Mode::Wait => {
-                        if env.now >= append.told_at + WAITING_TOLD_EVERY {
-                            append.told_at = env.now;
-                            // A client that does not read is not told once more: that would only grow.
-                            if !env.conns.is_sending(conn) {
-                                env.send_bytes(conn, Answer::Waiting.to_line().as_bytes());
-                            }
-                        }
+                        tell_waiting(env, conn, &mut append);
                         kept.push_back(append);
                         continue;
                     }
@@ -164,6 +168,23 @@ impl Log {
                 kept.push_back(append);
                 continue;
             }
+            if let Sink::Client(conn) = append.from
+                && self.is_claimed(env, &append, continues.map(|(name, _)| name))
+            {
+                match append.mode {
+                    Mode::Wait => tell_waiting(env, conn, &mut append),
+                    // A claim is settled soon where there is a quorum.
+                    _ if matches!(self.ingest.claim, Claim::Settling { .. })
+                        && waited > env.limits.leader_wait =>
+                    {
+                        env.refuse(conn, no_quorum());
+                        continue;
+                    }
+                    _ => {}
+                }
+                kept.push_back(append);
+                continue;
+            }
             self.ingest.counter += 1;
             let reused = mutation::is(Mutation::StreamNumberReused);
             let sequence = StreamSequence {
@@ -177,8 +198,8 @@ impl Log {
             let action = Action::OpenStream(OpenStream {
                 stream,
                 label: append.label.clone(),
-                metadata: Vec::new(),
-                continues: append.continues.map(|(s, p)| (s, StreamPosition(p))),
+                metadata: append.token.clone(),
+                continues: continues.map(|(s, p)| (s, StreamPosition(p))),
             });
             match self.core.engine.propose(env.now, action) {
                 Ok(_) => {
@@ -253,6 +274,18 @@ impl Log {
         self.ingest.writer = Some(writer);
     }
 
+    /// The stream that this very client opened without being answered: it bears the client's token, and nobody
+    /// wrote to it. It is continued at its beginning, so that none is left that nobody knows of.
+    fn found_again(&self, append: &Append) -> Option<(StreamName, u64)> {
+        if append.token.is_empty() {
+            return None;
+        }
+        let mut streams = self.core.engine.state().streams.iter().rev();
+        let own = streams.find(|stream| stream.metadata == append.token)?;
+        let is_unused = own.length == StreamPosition(0) && own.continued_by.is_none();
+        (is_unused && own.end != StreamEnd::Closed).then_some((own.name, 0))
+    }
+
     /// Whether the guest goes on from one stream of its own to the next.
     fn is_guest_again(&self, stream: StreamName) -> bool {
         let opening = self.ingest.opening.get(&stream);
@@ -268,6 +301,10 @@ impl Log {
             self.port.writing.on_opened(); // The next attempt takes the next number.
             return;
         };
+        // The stream that was found by its token was continued meanwhile.
+        if append.continues.is_none() && !append.token.is_empty() {
+            return self.ingest.queue.push_back(append);
+        }
         let continued = append.continues.map_or(stream, |(name, _)| name);
         self.refuse_continuing(env, conn, continued, reason);
     }
@@ -338,6 +375,17 @@ impl Log {
     pub(crate) fn chain_base(&self, stream: StreamName) -> u64 {
         let chain = self.core.engine.state().chain_of(stream);
         chain.map_or(0, |(_, begins)| begins.0)
+    }
+}
+
+/// Tells a client that it waits for its turn, once a second.
+fn tell_waiting(env: &mut Env, conn: ConnId, append: &mut Append) {
+    if env.now >= append.told_at + WAITING_TOLD_EVERY {
+        append.told_at = env.now;
+        // A client that does not read is not told once more: that would only grow.
+        if !env.conns.is_sending(conn) {
+            env.send_bytes(conn, Answer::Waiting.to_line().as_bytes());
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use ops::{Buffer, ConnId};
 use paxos::{StreamName, Time};
 use wire::{ConnectionEnd, Mode};
 
+use super::claim::Claim;
 use super::gone::Gone;
 
 /// An append request before its stream is open.
@@ -13,6 +14,8 @@ pub(super) struct Append {
     pub(super) from: Sink,
     pub(super) label: String,
     pub(super) continues: Option<(StreamName, u64)>,
+    /// By which the client knows a stream of its own again whose opening it was not answered. Empty: none.
+    pub(super) token: Vec<u8>,
     pub(super) mode: Mode,
     pub(super) end: ConnectionEnd,
     /// The bytes that came after the request line.
@@ -21,6 +24,12 @@ pub(super) struct Append {
     pub(super) ended: bool,
     pub(super) since: Time,
     pub(super) told_at: Time,
+}
+
+impl Append {
+    pub(super) fn waits_for_claims(&self) -> bool {
+        matches!(self.from, Sink::Client(_)) && self.mode != Mode::TakeOver
+    }
 }
 
 #[derive(Default)]
@@ -36,6 +45,7 @@ pub(crate) struct Ingest {
     pub(super) early_closes: Vec<Close>,
     /// The stream that nobody writes, and until when its writer may come back.
     pub(super) gone: Option<Gone>,
+    pub(super) claim: Claim,
     /// Numbers the streams we open in this incarnation.
     pub(super) counter: u32,
 }
@@ -83,9 +93,10 @@ impl Ingest {
         !self.queue.is_empty() || !self.early_closes.is_empty()
     }
 
-    /// This replica leads anew, or no longer: it has seen no writer go.
+    /// This replica leads anew, or no longer: it has seen no writer go, and one may be on the way.
     pub(crate) fn forget_gone(&mut self) {
         self.gone = None;
+        self.claim = Claim::default();
     }
 
     pub(crate) fn check_invariants(&self) {
@@ -140,6 +151,7 @@ impl Ingest {
             from: Sink::Guest,
             label: "commands".to_string(),
             continues: None,
+            token: Vec::new(),
             mode: Mode::TakeOver,
             end: ConnectionEnd::Cut,
             leftover: Vec::new(),

@@ -155,6 +155,7 @@ impl Appender {
             mode,
             buffer_bytes_max: self.config.ahead_bytes_max as usize,
             continues,
+            token: Some(format!("{:016x}", self.random.draw())),
         };
         let silence = Duration::from_micros(self.config.patience_us);
         let timeouts = Timeouts {

@@ -53,6 +53,7 @@ impl Appender {
             log: self.config.log.clone(),
             label: Some(format!("client-{}", self.chain.borrow().client)),
             continues: self.notary.place(),
+            token: None,
             mode: Mode::Refuse,
             end: match hand.how.fin {
                 true => ConnectionEnd::Fin,

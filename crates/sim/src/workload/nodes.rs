@@ -54,6 +54,7 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
     let mut limits = small_limits();
     // Streams are cut in a world of seconds, too.
     limits.writer_gone_after = Duration::from_secs(3);
+    limits.writer_claim = Duration::from_secs(1);
     if scenario.long_directory {
         limits.directory_growth_bytes = Limits::default().directory_growth_bytes;
     }

@@ -50,6 +50,8 @@ pub struct AppendOptions {
     pub buffer_bytes_max: usize,
     /// Continue this stream, which must be exactly that long and not be continued yet. `None`: begin a new chain.
     pub continues: Option<StreamPlace>,
+    /// No other writer's: by this a node finds the first stream again if the answer to its opening was lost.
+    pub token: Option<String>,
 }
 
 impl AppendOptions {
@@ -61,6 +63,7 @@ impl AppendOptions {
             mode: Mode::Refuse,
             buffer_bytes_max: 64 << 20,
             continues: None,
+            token: None,
         }
     }
 }
@@ -354,6 +357,7 @@ impl Appender {
             log: self.options.log.clone(),
             label: self.options.label.clone(),
             continues,
+            token: None,
             mode,
             end: ConnectionEnd::Cut,
         }

@@ -98,6 +98,7 @@ impl Opening {
             log: options.log.clone(),
             label: options.label.clone(),
             continues: options.continues,
+            token: options.token.clone(),
             mode: options.mode,
             end: wire::ConnectionEnd::Cut,
         };
@@ -111,6 +112,14 @@ impl Opening {
 
     pub fn deadline(&self, timeouts: &Timeouts, lookout: &Lookout) -> Option<Duration> {
         self.seeker.deadline(self.until, timeouts, lookout)
+    }
+
+    /// Whether there was one.
+    fn drop_token(&mut self) -> bool {
+        match &mut self.seeker.ask {
+            Ask::Append { token, .. } => token.take().is_some(),
+            _ => false,
+        }
     }
 
     fn is_ours(&self, code: &Code) -> bool {
@@ -178,6 +187,12 @@ impl Appender {
                 Attempt::GaveUp(unreachable) => {
                     let error = opening.busy.take().unwrap_or(unreachable.into());
                     return self.fail(error);
+                }
+                // A node of an older program knows no tokens.
+                Attempt::Refused(server, refusal)
+                    if refusal.code == Code::BadRequest && opening.drop_token() =>
+                {
+                    opening.seeker.again(&mut lent, &server);
                 }
                 Attempt::Refused(server, refusal) if opening.is_ours(&refusal.code) => {
                     opening.seeker.said(&mut lent, &server, Said::Busy);
