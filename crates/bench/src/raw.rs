@@ -27,6 +27,8 @@ pub enum Way {
     /// By the client library, which gathers them.
     #[default]
     Library,
+    /// The same, and no checksums are compared.
+    Unchecked,
     /// Each write is a system call.
     Socket,
 }
@@ -60,6 +62,7 @@ impl Output {
             label: Some("bench".to_owned()),
             buffer_bytes_max,
             on_acknowledged: Some(on_acknowledged),
+            checked: way != Way::Unchecked,
             ..AppendOptions::default()
         };
         Ok(Output::Library(client.append(log, options)?))
@@ -105,6 +108,8 @@ impl Raw {
             log: log.to_owned(),
             label: Some("bench".to_owned()),
             continues: None,
+            token: None,
+            checked: false,
             mode: Mode::Refuse,
             end: ConnectionEnd::Cut,
         };

@@ -34,6 +34,8 @@ pub struct AppendOptions {
     pub buffer_bytes_max: usize,
     /// Continue this stream, which must be exactly that long and not be continued yet. `None`: begin a new chain.
     pub continues: Option<StreamPlace>,
+    /// Compare the checksums of what was sent and of what the leader stored ([`AppendError::Damaged`]), at nodes that tell them.
+    pub checked: bool,
     pub on_acknowledged: Option<OnAcknowledged>,
 }
 
@@ -44,6 +46,7 @@ impl Default for AppendOptions {
             mode: Mode::Refuse,
             buffer_bytes_max: 64 << 20,
             continues: None,
+            checked: true,
             on_acknowledged: None,
         }
     }
@@ -109,6 +112,7 @@ impl Client {
             buffer_bytes_max: options.buffer_bytes_max,
             continues: options.continues,
             token: Some(token()),
+            checked: options.checked,
         };
         let (now, timeouts) = (cluster.now(), cluster.timeouts);
         let mut machine = talk::Appender::new(now, &cluster.known(), wanted, timeouts);

@@ -50,5 +50,10 @@ pub fn digest(content: &[u8]) -> Digest {
     Digest(crc32c::crc32c(content))
 }
 
+/// The digest of two stretches together, the second of which is so many bytes long.
+pub fn digest_of_both(first: Digest, second: Digest, second_bytes: usize) -> Digest {
+    Digest(crc32c::crc32c_combine(first.0, second.0, second_bytes))
+}
+
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use formats::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
 use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, StreamEnd, StreamName, StreamPosition};
-use wire::{Answer, ConnectionEnd, Refusal};
+use wire::{ConnectionEnd, Refusal};
 
 use crate::env::{Env, SMALL_BATCH};
 use crate::log::Log;
@@ -25,6 +25,7 @@ mod closing;
 pub(crate) mod gone;
 mod opening;
 pub(crate) mod state;
+mod sums;
 
 use state::{Sink, Writer};
 
@@ -94,7 +95,11 @@ impl Log {
             }
             writer.proposed += count as u64;
             writer.last_batch = count;
-            self.propose_bytes(env, stream, position, buffer, count);
+            let digest = formats::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
+            if let Some(sums) = &mut writer.sums {
+                sums.proposed(position + count as u64, digest);
+            }
+            self.propose_bytes(env, stream, position, buffer, (count, digest));
         }
         let Some(writer) = &self.ingest.writer else {
             return;
@@ -137,11 +142,11 @@ impl Log {
             w.ended && w.end == ConnectionEnd::Cut && all
         };
         if self.ingest.writer.as_ref().is_some_and(over)
-            && let Some(writer) = self.ingest.writer.take()
+            && let Some(mut writer) = self.ingest.writer.take()
             && let Sink::Client(conn) = writer.sink
         {
             let last = match writer.told < writer.acknowledged {
-                true => Answer::Ack(writer.acknowledged).to_line(),
+                true => writer.acknowledgement(writer.acknowledged).to_line(),
                 false => String::new(),
             };
             env.part(conn, last.as_bytes());
@@ -274,7 +279,8 @@ impl Log {
         {
             writer.acknowledging = true;
             writer.told = writer.acknowledged;
-            env.send_bytes(conn, Answer::Ack(writer.told).to_line().as_bytes());
+            let line = writer.acknowledgement(writer.told).to_line();
+            env.send_bytes(conn, line.as_bytes());
         }
     }
 

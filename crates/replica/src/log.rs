@@ -19,8 +19,8 @@ use formats::{LogId, LogKind, RECORD_HEADER};
 use ops::{Buffer, Completion, Shared, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{
-    BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, Proposal, RecordNumber,
-    Slot, StreamName, StreamPosition,
+    BytesWritten, Checkpoint, Digest, Engine, EngineConfig, Input, Message, NodeId, Proposal,
+    RecordNumber, Slot, StreamName, StreamPosition,
 };
 use store::{RecordContext, Store};
 
@@ -256,7 +256,7 @@ impl Log {
         stream: StreamName,
         position: u64,
         buffer: Buffer,
-        count: usize,
+        (count, digest): (usize, Digest),
     ) {
         env.moments.appended_at = env.now;
         env.wrote(count);
@@ -266,7 +266,6 @@ impl Log {
             .permit()
             .expect("only under an open permit");
         let (term, first_slot) = (permit.term, permit.next);
-        let digest = formats::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
         self.at_hand = Some(buffer);
         self.core.engine.handle(
             env.now,

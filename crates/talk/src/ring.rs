@@ -31,6 +31,9 @@ pub struct Ring {
     /// The furthest `sent` ever was: what lies below it and above `sent` will be sent once more.
     sent_max: u64,
     written: u64,
+    /// The checksum of the stream's bytes that are acknowledged.
+    sum: u32,
+    sums: bool,
 }
 
 #[derive(Debug)]
@@ -71,7 +74,22 @@ impl Ring {
             sent: base,
             sent_max: base,
             written: base,
+            sum: 0,
+            sums: false,
         }
+    }
+
+    /// The same, and what is acknowledged is summed up.
+    pub fn summing(base: u64, bytes_max: usize) -> Self {
+        Self {
+            sums: true,
+            ..Self::new(base, bytes_max)
+        }
+    }
+
+    /// The crc32c of all bytes of the present stream that are acknowledged.
+    pub fn sum(&self) -> u32 {
+        self.sum
     }
 
     pub fn acknowledged(&self) -> u64 {
@@ -194,10 +212,30 @@ impl Ring {
         }
         self.give_back(position);
         self.sent = self.acknowledged;
+        self.sum = 0;
         true
     }
 
+    /// Sums up the bytes from what is acknowledged to the position.
+    fn sum_up(&mut self, position: u64) {
+        let start = self
+            .chunks
+            .partition_point(|chunk| chunk.end() <= self.acknowledged);
+        for chunk in self.chunks.range(start..) {
+            let from = self.acknowledged.max(chunk.first).min(chunk.end());
+            let to = position.clamp(from, chunk.end());
+            let bytes = (from - chunk.first) as usize..(to - chunk.first) as usize;
+            self.sum = crc32c::crc32c_append(self.sum, &chunk.bytes[bytes]);
+            if to < chunk.end() {
+                break;
+            }
+        }
+    }
+
     fn give_back(&mut self, position: u64) {
+        if self.sums {
+            self.sum_up(position);
+        }
         self.acknowledged = self.acknowledged.max(position);
         while let Some(first) = self.chunks.front() {
             if first.end() > self.acknowledged {

@@ -40,7 +40,7 @@ fn open(known: &mut Known) -> (Appender, Link) {
     let link = link.expect("it dials");
     appender.handle(ms(1), known, &Input::Connected(link));
     let (asked, _) = wants(|| appender.poll_output());
-    assert_eq!(asked, ["send logberg/1 append main"]);
+    assert_eq!(asked, ["send logberg/1 append main checked=1"]);
     hear(&mut appender, known, link, "stream 1.1.1 at=0\n");
     assert!(appender.is_open());
     (appender, link)
@@ -66,7 +66,10 @@ fn a_lost_stream_is_continued_where_it_was_acknowledged_and_the_rest_is_sent_aga
     let next = next.expect("it dials");
     appender.handle(ms(4), &mut known, &Input::Connected(next));
     let (asked, _) = wants(|| appender.poll_output());
-    assert_eq!(asked, ["send logberg/1 append main continues=1.1.1@2"]);
+    assert_eq!(
+        asked,
+        ["send logberg/1 append main continues=1.1.1@2 checked=1"]
+    );
     // More was chosen than was heard of.
     hear(
         &mut appender,
@@ -80,7 +83,10 @@ fn a_lost_stream_is_continued_where_it_was_acknowledged_and_the_rest_is_sent_aga
     let last = last.expect("it dials");
     appender.handle(ms(5), &mut known, &Input::Connected(last));
     let (asked, _) = wants(|| appender.poll_output());
-    assert_eq!(asked, ["send logberg/1 append main continues=1.1.1@5"]);
+    assert_eq!(
+        asked,
+        ["send logberg/1 append main continues=1.1.1@5 checked=1"]
+    );
     hear(&mut appender, &mut known, last, "stream 2.1.1 at=5\n");
     let (sent, _) = wants(|| appender.send_some());
     assert_eq!(sent, ["send f"]);

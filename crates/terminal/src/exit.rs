@@ -206,7 +206,7 @@ fn of_append(error: &AppendError) -> Kind {
         | AppendError::Superseded { .. }
         | AppendError::Continues { .. }
         | AppendError::Full { .. } => Kind::Refused,
-        AppendError::Garbled { .. } => Kind::Corrupt,
+        AppendError::Garbled { .. } | AppendError::Damaged { .. } => Kind::Corrupt,
         AppendError::Refused { refusal, .. } => of_refusal(refusal),
         AppendError::Closed | AppendError::Dropped | AppendError::Thread(_) => Kind::Failure,
     }

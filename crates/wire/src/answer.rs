@@ -20,6 +20,11 @@ pub enum Answer {
     },
     /// Every byte of this stream below the position is chosen.
     Ack(u64),
+    /// The same, and the checksum of those bytes, for a writer that asked for it.
+    Checked {
+        position: u64,
+        crc32c: u32,
+    },
     /// The stream ended cleanly at this position of its own.
     Closed(u64),
     /// A read begins. `length` bytes are known chosen now.
@@ -98,6 +103,7 @@ impl Answer {
             Self::Waiting => "waiting\n".to_owned(),
             Self::Stream { name, at } => format!("stream {name} at={at}\n"),
             Self::Ack(position) => format!("ack {position}\n"),
+            Self::Checked { position, crc32c } => format!("ack {position} crc32c={crc32c:08x}\n"),
             Self::Closed(position) => format!("closed {position}\n"),
             Self::Reading {
                 from,
@@ -145,7 +151,16 @@ impl Answer {
                 name: words.word_as("NAME")?,
                 at: words.key_as("at")?,
             },
-            "ack" => Self::Ack(words.word_as("POSITION")?),
+            "ack" => {
+                let position = words.word_as("POSITION")?;
+                match words.value("crc32c") {
+                    None => Self::Ack(position),
+                    Some(value) => Self::Checked {
+                        position,
+                        crc32c: checksum(value)?,
+                    },
+                }
+            }
             "closed" => Self::Closed(words.word_as("POSITION")?),
             "reading" => Self::Reading {
                 from: words.key_as("from")?,

@@ -18,6 +18,8 @@ pub enum Ask {
         continues: Option<StreamPlace>,
         /// By which the node finds the stream of an earlier attempt that was not answered.
         token: Option<String>,
+        /// Acknowledgements are to tell the checksum of what they acknowledge.
+        checked: bool,
         mode: Mode,
         end: ConnectionEnd,
     },
@@ -237,6 +239,7 @@ impl Ask {
                 label,
                 continues,
                 token,
+                checked,
                 mode,
                 end,
             } => line
@@ -245,6 +248,7 @@ impl Ask {
                 .key_if("label", label.as_ref())
                 .key_if("continues", *continues)
                 .key_if("token", token.as_ref())
+                .flag("checked", *checked)
                 .key_if("mode", (*mode != Mode::default()).then_some(mode))
                 .key_if("end", (*end != ConnectionEnd::default()).then_some(end)),
             Self::Close { log, at } => line
@@ -397,6 +401,7 @@ impl Ask {
                 label: request.get("label").map(str::to_owned),
                 continues: request.value("continues")?,
                 token: request.get("token").map(str::to_owned),
+                checked: request.flag("checked")?,
                 mode: request.value("mode")?.unwrap_or_default(),
                 end: request.value("end")?.unwrap_or_default(),
             },

@@ -222,6 +222,12 @@ impl Words {
         })
     }
 
+    /// A key's value, if it stands there.
+    pub fn value(&self, key: &str) -> Option<String> {
+        let found = self.keys.iter().find(|(known, _)| known == key);
+        found.map(|(_, value)| value.clone())
+    }
+
     /// `key=1` is true, `key=0` and no key are false.
     pub fn flag(&mut self, key: &'static str) -> Result<bool, LineError> {
         let found = self.keys.iter().find(|(known, _)| known == key);

@@ -49,7 +49,7 @@ macro_rules! verbs {
 }
 
 verbs! {
-    Append = "append", 1, ["label", "continues", "token", "mode", "end"];
+    Append = "append", 1, ["label", "continues", "token", "checked", "mode", "end"];
     Close = "close", 1, ["stream", "at"];
     Read = "read", 1, ["stream", "from", "to", "follow", "stale", "format"];
     Streams = "streams", 1, ["stale", "after", "limit"];

@@ -59,6 +59,9 @@ pub struct Arguments {
     /// Make a system call of each write, without the client library that gathers them
     #[arg(long)]
     raw_writes: bool,
+    /// Compare no checksums of what was sent and what the leader stored
+    #[arg(long, conflicts_with = "raw_writes")]
+    no_checksums: bool,
     /// Bytes per second of all clients together [default: as fast as acks come]
     #[arg(long, value_name = "RATE", value_parser = quantity::bytes_per_second)]
     rate: Option<u64>,

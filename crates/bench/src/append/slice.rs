@@ -132,9 +132,10 @@ impl Setting<'_> {
     }
 
     fn measure(&self, client: &Client, watched: &Watched) -> Result<Measured> {
-        let way = match self.arguments.raw_writes {
-            true => Way::Socket,
-            false => Way::Library,
+        let way = match (self.arguments.raw_writes, self.arguments.no_checksums) {
+            (true, _) => Way::Socket,
+            (false, true) => Way::Unchecked,
+            (false, false) => Way::Library,
         };
         let load = Load::start_by(way, client, self.written(), &self.plan)?;
         load.measure(self.warm_up, self.length, watched)

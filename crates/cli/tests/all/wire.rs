@@ -92,6 +92,19 @@ fn framed(address: &str, rest: &str) -> (String, Vec<u8>, String) {
 }
 
 #[test]
+fn a_writer_that_asks_for_it_is_told_the_checksum_of_what_is_stored() {
+    let (_cluster, address) = one();
+    let (mut raw, _, _) = open(&address, " checked=1");
+    for (bytes, told) in [
+        (&b"hello"[..], "ack 5 crc32c=9a71bb4c"),
+        (b" world", "ack 11 crc32c=c99465aa"),
+    ] {
+        raw.send(bytes);
+        assert_eq!(raw.line(), told);
+    }
+}
+
+#[test]
 fn a_line_and_bytes_and_an_end_are_enough() {
     let (_cluster, address) = one();
     let mut raw = Raw::say(&address, "logberg/1 append main end=fin\nhello, world\n");

@@ -386,6 +386,82 @@ fn acknowledging_what_was_not_sent_is_not_believed() {
     assert_eq!(appender.acknowledged(), 0);
 }
 
+/// The bytes are in the log, and the client says that they are not what was sent.
+#[test]
+fn a_byte_that_changes_on_the_way_is_damage_and_not_success() {
+    for (at, length) in [(0, 1), (70_000, 300_000), (299_999, 300_000)] {
+        let cluster = FakeCluster::start(1);
+        cluster.plan_appends([Fault::StoreOther(at)]);
+        let mut appender = open(&cluster.client());
+        appender.write_all(&payload(length, 3)).expect("room");
+        let error = appender.close().expect_err("another byte is stored");
+        let AppendError::Damaged {
+            sent,
+            stored,
+            place,
+            ..
+        } = error
+        else {
+            panic!("{error}");
+        };
+        assert!(sent != stored && place.position > at, "{place}");
+    }
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends([Fault::StoreOther(0)]);
+    let options = AppendOptions {
+        checked: false,
+        ..AppendOptions::default()
+    };
+    let mut appender = cluster.client().append("main", options).expect("free");
+    appender.write_all(b"x").expect("room");
+    appender.close().expect("nobody looks");
+}
+
+/// After a loss the next stream has a checksum of its own.
+#[test]
+fn checksums_are_right_across_streams() {
+    let cluster = FakeCluster::start(2);
+    cluster.plan_appends((1..20).map(|i| Fault::Cut {
+        receive: 10_000 * i,
+        store: 9_000 * i,
+        acknowledge: 5_000 * i,
+        change_leader: i % 2 == 0,
+        last_words: "",
+    }));
+    let mut appender = open(&cluster.client());
+    appender.write_all(&payload(3_000_000, 4)).expect("room");
+    let closed = appender.close().expect("all is as it was sent");
+    assert_eq!(closed.position, 3_000_000);
+}
+
+#[test]
+fn a_node_of_an_older_program_is_asked_in_older_words() {
+    let cluster = FakeCluster::start(1);
+    let older = b"error bad-request: it has no key \"token\"\n".to_vec();
+    cluster.plan_appends([Fault::Answer(older)]);
+    let mut appender = open(&cluster.client());
+    appender.write_all(b"x").expect("room");
+    appender.close().expect("it is understood");
+    // A request that is bad without them, too, is an error.
+    let bad = Fault::Answer(b"error bad-request: so it is\n".to_vec());
+    cluster.plan_appends(vec![bad; 2]);
+    let error = cluster.client().append("main", AppendOptions::default());
+    assert!(matches!(error, Err(AppendError::Refused { .. })));
+}
+
+#[test]
+fn answers_that_contradict_the_question_are_not_believed() {
+    let cluster = FakeCluster::start(1);
+    for line in [&b"waiting\n"[..], b"stream 1.1.1 at=7\n"] {
+        cluster.plan_appends([Fault::Answer(line.to_vec())]);
+        let error = cluster.client().append("main", AppendOptions::default());
+        assert!(
+            matches!(error, Err(AppendError::Garbled { .. })),
+            "{error:?}"
+        );
+    }
+}
+
 #[test]
 fn a_line_without_end_is_not_kept() {
     let cluster = FakeCluster::start(1);

@@ -392,3 +392,46 @@ proptest! {
         prop_assert_eq!(end, Some(ReadEnd::To));
     }
 }
+
+#[test]
+fn answers_that_contradict_the_question_are_not_believed() {
+    let (cluster, stream) = holding(1, &payload(5000, 1));
+    let whole = || ReadOptions {
+        stream: Some(stream),
+        ..ReadOptions::default()
+    };
+    for line in [
+        "end 0 closed\n",
+        "end 0 cut\n",
+        "end 0 open\n",
+        "end 0 to\n",
+    ] {
+        cluster.plan_reads([Fault::InsteadAt(0, line.into())]);
+        let mut bytes = Vec::new();
+        let mut reader = read(&cluster, whole()).expect("it begins");
+        let error = reader.read_to_end(&mut bytes).expect_err(line);
+        let error = error.downcast::<ReadError>().expect("the reader's own");
+        assert!(
+            matches!(error, ReadError::Garbled { .. }),
+            "{line}: {error}"
+        );
+        assert_eq!(bytes, b"");
+    }
+    // What may be stale is for those that ask for it.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("bound").to_string();
+    let serves = std::thread::spawn(move || {
+        let (mut conn, _) = listener.accept()?;
+        conn.read(&mut [0; 4096])?;
+        conn.write_all(b"reading from=0 length=1 stale=1\ndata 0 1 364b3fb7\na")?;
+        conn.read(&mut [0; 4096])
+    });
+    let client = Client::new(vec![address], fake::hasty());
+    let error = client.read("main", ReadOptions::default()).err();
+    assert!(
+        matches!(error, Some(ReadError::Garbled { .. })),
+        "{error:?}"
+    );
+    drop(client);
+    serves.join().expect("no panic").expect("it was asked");
+}

@@ -13,6 +13,7 @@ use wire::{Answer, ConnectionEnd, LineError, Mode, NoStreamPlace, Refusal, Reque
 
 use super::claim::Claim;
 use super::state::{Append, Sink, Writer};
+use super::sums::Sums;
 use super::superseded;
 use crate::conns::Purpose;
 use crate::env::Env;
@@ -49,6 +50,7 @@ pub(super) fn parse_append(
     if token.len() > TOKEN_BYTES_MAX {
         return Err(bad("a token is at most 64 bytes long"));
     }
+    let checked = request.flag("checked")?;
     let mode = request.value("mode")?.unwrap_or_default();
     let end = request.value("end")?.unwrap_or_default();
     let told_at = now - WAITING_TOLD_EVERY;
@@ -57,6 +59,7 @@ pub(super) fn parse_append(
         label,
         continues,
         token,
+        checked,
         mode,
         end,
         leftover: leftover.to_vec(),
@@ -234,6 +237,7 @@ impl Log {
         }
         let Append {
             from,
+            checked,
             end,
             leftover,
             ended,
@@ -264,6 +268,7 @@ impl Log {
             acknowledging: false,
             told: 0,
             last_batch: 0,
+            sums: checked.then(Sums::default),
         };
         if !leftover.is_empty() {
             let mut buffer = env.memory.batches.take();

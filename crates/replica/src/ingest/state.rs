@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use ops::{Buffer, ConnId};
-use paxos::{StreamName, Time};
-use wire::{ConnectionEnd, Mode};
+use paxos::{Digest, StreamName, Time};
+use wire::{Answer, ConnectionEnd, Mode};
 
 use super::claim::Claim;
 use super::gone::Gone;
+use super::sums::Sums;
 
 /// An append request before its stream is open.
 pub(super) struct Append {
@@ -16,6 +17,7 @@ pub(super) struct Append {
     pub(super) continues: Option<(StreamName, u64)>,
     /// By which the client knows a stream of its own again whose opening it was not answered. Empty: none.
     pub(super) token: Vec<u8>,
+    pub(super) checked: bool,
     pub(super) mode: Mode,
     pub(super) end: ConnectionEnd,
     /// The bytes that came after the request line.
@@ -74,6 +76,18 @@ pub(super) struct Writer {
     /// The last position sent to the client.
     pub(super) told: u64,
     pub(super) last_batch: usize,
+    /// Only for a client that asked for checksums.
+    pub(super) sums: Option<Sums>,
+}
+
+impl Writer {
+    pub(super) fn acknowledgement(&mut self, position: u64) -> Answer {
+        let sum = self.sums.as_mut().and_then(|sums| sums.below(position));
+        match sum {
+            Some(Digest(crc32c)) => Answer::Checked { position, crc32c },
+            None => Answer::Ack(position),
+        }
+    }
 }
 
 /// `close LOG stream=NAME at=POSITION`
@@ -152,6 +166,7 @@ impl Ingest {
             label: "commands".to_string(),
             continues: None,
             token: Vec::new(),
+            checked: false,
             mode: Mode::TakeOver,
             end: ConnectionEnd::Cut,
             leftover: Vec::new(),

@@ -1,6 +1,6 @@
 //! The engine's requests, and the store's reports.
 
-use formats::codec;
+use formats::{RECORD_HEADER, codec};
 use ops::Slice;
 use paxos::mutation::{self, Mutation};
 use paxos::{
@@ -191,7 +191,8 @@ impl Log {
                         .rebind
                         .on_read(&mut self.core, env, wanted, buffer, result);
                     if let Some((stream, position, batch, count)) = read {
-                        self.propose_bytes(env, stream, position, batch, count);
+                        let digest = formats::digest(&batch[RECORD_HEADER..RECORD_HEADER + count]);
+                        self.propose_bytes(env, stream, position, batch, (count, digest));
                         self.rebind.pump(&mut self.core, &mut self.catch_up, env);
                     }
                 }

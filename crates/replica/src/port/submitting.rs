@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use formats::PAYLOAD_BYTES_MAX as PAYLOAD_MAX;
+use formats::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
 use paxos::StreamName;
 
 use super::events::NotNow;
@@ -88,7 +88,8 @@ impl Log {
             pending.drain(..count);
             let position = self.ingest.on_guest_proposes(count);
             let batch = env.batch_of(&bytes);
-            self.propose_bytes(env, stream, position, batch, count);
+            let digest = formats::digest(&batch[RECORD_HEADER..RECORD_HEADER + count]);
+            self.propose_bytes(env, stream, position, batch, (count, digest));
         }
     }
 

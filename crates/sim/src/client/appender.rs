@@ -156,6 +156,7 @@ impl Appender {
             buffer_bytes_max: self.config.ahead_bytes_max as usize,
             continues,
             token: Some(format!("{:016x}", self.random.draw())),
+            checked: true,
         };
         let silence = Duration::from_micros(self.config.patience_us);
         let timeouts = Timeouts {

@@ -54,6 +54,7 @@ impl Appender {
             label: Some(format!("client-{}", self.chain.borrow().client)),
             continues: self.notary.place(),
             token: None,
+            checked: false,
             mode: Mode::Refuse,
             end: match hand.how.fin {
                 true => ConnectionEnd::Fin,

@@ -185,7 +185,10 @@ impl Notary {
                 assert_eq!(at, expected, "where {name} begins");
                 self.opened(name, at, eager);
             }
-            (Some(Ask::Append { .. }), Answer::Ack(position)) => {
+            (
+                Some(Ask::Append { .. }),
+                Answer::Ack(position) | Answer::Checked { position, .. },
+            ) => {
                 let begins = record.begins.expect("acks are of a stream");
                 assert!(
                     position <= record.sent,

@@ -41,6 +41,16 @@ pub enum AppendError {
     Refused { server: String, refusal: Refusal },
     #[error("{server} answered with what cannot be: {what}; do not trust this stream's end")]
     Garbled { server: String, what: String },
+    #[error(
+        "{server} stored other bytes than were sent: those of the stream below {place} have the checksum {stored:08x}, and {sent:08x} was \
+         sent; look for the damage between here and there, and append them again"
+    )]
+    Damaged {
+        server: String,
+        place: StreamPlace,
+        sent: u32,
+        stored: u32,
+    },
     #[error("the stream is closed")]
     Closed,
     #[error("the appender was dropped; what was acknowledged stays")]
@@ -73,7 +83,7 @@ impl From<AppendError> for io::Error {
             AppendError::UnknownLog { .. } | AppendError::UnknownStream { .. } => {
                 io::ErrorKind::NotFound
             }
-            AppendError::Garbled { .. } => io::ErrorKind::InvalidData,
+            AppendError::Garbled { .. } | AppendError::Damaged { .. } => io::ErrorKind::InvalidData,
             _ => io::ErrorKind::Other,
         };
         Self::new(kind, error)

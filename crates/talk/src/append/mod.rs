@@ -52,10 +52,12 @@ pub struct AppendOptions {
     pub continues: Option<StreamPlace>,
     /// No other writer's: by this a node finds the first stream again if the answer to its opening was lost.
     pub token: Option<String>,
+    /// Compare what is acknowledged with what was sent, by checksums, at nodes that tell them.
+    pub checked: bool,
 }
 
 impl AppendOptions {
-    /// A new chain in this log, which is refused while somebody else writes; 64 MiB are kept.
+    /// A new chain in this log, which is refused while somebody else writes; 64 MiB are kept, and checksums compared.
     pub fn to(log: &str) -> Self {
         Self {
             log: log.to_owned(),
@@ -64,6 +66,14 @@ impl AppendOptions {
             buffer_bytes_max: 64 << 20,
             continues: None,
             token: None,
+            checked: true,
+        }
+    }
+
+    fn ring(&self, base: u64) -> Ring {
+        match self.checked {
+            true => Ring::summing(base, self.buffer_bytes_max),
+            false => Ring::new(base, self.buffer_bytes_max),
         }
     }
 }
@@ -219,7 +229,7 @@ impl Appender {
             timeouts,
             phase: Phase::Opening(opening),
             writing: None,
-            progress: Progress::new(now, Ring::new(0, options.buffer_bytes_max)),
+            progress: Progress::new(now, options.ring(0)),
             chain: None,
             outcome: None,
             options,
@@ -358,6 +368,7 @@ impl Appender {
             label: self.options.label.clone(),
             continues,
             token: None,
+            checked: self.options.checked,
             mode,
             end: ConnectionEnd::Cut,
         }

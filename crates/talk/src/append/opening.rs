@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use paxos::mutation::{self, Mutation};
-use wire::{Answer, Ask, Code, Refusal, StreamName, StreamPlace};
+use wire::{Answer, Ask, Code, Mode, Refusal, StreamName, StreamPlace};
 
 use super::error::final_error;
 use super::resumption::{Lesson, Resumption, resume_mode};
@@ -11,7 +11,6 @@ use super::{AppendError, AppendOptions, Appender, Chain, Lent, Phase, Writing, l
 use crate::known::Known;
 use crate::links::Input;
 use crate::lookout::{Lookout, SIGN_OF_LIFE};
-use crate::ring::Ring;
 use crate::said::{Said, Timeouts, Unreachable, elsewhere};
 use crate::search::Search;
 use crate::seek::{Found, Seeker};
@@ -44,7 +43,7 @@ pub(super) struct Resuming {
 /// The result of asking one server to open a stream.
 enum Attempt {
     /// The server waits for another writer.
-    Waits,
+    Waits(String),
     Opened {
         server: String,
         name: StreamName,
@@ -66,7 +65,7 @@ fn attempt(found: Found) -> Attempt {
         Found::Answered { server, answer } => (server, answer),
     };
     match answer {
-        Answer::Waiting => Attempt::Waits,
+        Answer::Waiting => Attempt::Waits(server),
         Answer::Stream { name, at } => Attempt::Opened { server, name, at },
         Answer::Error(refusal) => {
             // A node that stopped leading in the middle names the stream that may be open.
@@ -87,6 +86,23 @@ fn attempt(found: Found) -> Attempt {
     }
 }
 
+/// Only who asked to wait is told so.
+fn waits_unasked(server: String) -> AppendError {
+    let what = "it waits for another writer, which it was not asked to do".to_owned();
+    AppendError::Garbled { server, what }
+}
+
+/// Leaves out what a node of an older program may not know. False if there is nothing of that.
+fn speak_plainly(ask: &mut Ask) -> bool {
+    match ask {
+        Ask::Append { token, checked, .. } => {
+            let had_token = token.take().is_some();
+            std::mem::take(checked) || had_token
+        }
+        _ => false,
+    }
+}
+
 impl Opening {
     pub fn new(
         now: Duration,
@@ -99,6 +115,7 @@ impl Opening {
             label: options.label.clone(),
             continues: options.continues,
             token: options.token.clone(),
+            checked: options.checked,
             mode: options.mode,
             end: wire::ConnectionEnd::Cut,
         };
@@ -112,14 +129,6 @@ impl Opening {
 
     pub fn deadline(&self, timeouts: &Timeouts, lookout: &Lookout) -> Option<Duration> {
         self.seeker.deadline(self.until, timeouts, lookout)
-    }
-
-    /// Whether there was one.
-    fn drop_token(&mut self) -> bool {
-        match &mut self.seeker.ask {
-            Ask::Append { token, .. } => token.take().is_some(),
-            _ => false,
-        }
     }
 
     fn is_ours(&self, code: &Code) -> bool {
@@ -151,7 +160,20 @@ impl Appender {
             };
             input = &Input::Time;
             match attempt(found) {
-                Attempt::Waits => {
+                Attempt::Waits(server) if self.options.mode != Mode::Wait => {
+                    let error = waits_unasked(server);
+                    opening.seeker.hang_up(&mut lent);
+                    return self.fail(error);
+                }
+                // What continues nothing begins at 0.
+                Attempt::Opened { server, name, at }
+                    if at > 0 && self.options.continues.is_none() =>
+                {
+                    opening.seeker.hang_up(&mut lent);
+                    let what = format!("stream {name}, which is new, begins at {at}");
+                    return self.fail(AppendError::Garbled { server, what });
+                }
+                Attempt::Waits(_) => {
                     opening.until = now + lent.timeouts.total;
                     opening.seeker.listen(now, SIGN_OF_LIFE);
                 }
@@ -161,7 +183,7 @@ impl Appender {
                         return;
                     };
                     known.leads(&server, &self.options.log, name.owner);
-                    self.progress.ring = Ring::new(at, self.options.buffer_bytes_max);
+                    self.progress.ring = self.options.ring(at);
                     self.progress.statistics.streams_opened = 1;
                     self.chain = Some(Chain {
                         first: name,
@@ -188,9 +210,9 @@ impl Appender {
                     let error = opening.busy.take().unwrap_or(unreachable.into());
                     return self.fail(error);
                 }
-                // A node of an older program knows no tokens.
                 Attempt::Refused(server, refusal)
-                    if refusal.code == Code::BadRequest && opening.drop_token() =>
+                    if refusal.code == Code::BadRequest
+                        && speak_plainly(&mut opening.seeker.ask) =>
                 {
                     opening.seeker.again(&mut lent, &server);
                 }
@@ -260,7 +282,12 @@ impl Appender {
             };
             input = &Input::Time;
             match attempt(found) {
-                Attempt::Waits => {
+                Attempt::Waits(server) if self.options.mode != Mode::Wait => {
+                    let error = waits_unasked(server);
+                    resuming.seeker.hang_up(&mut lent);
+                    return self.fail(error);
+                }
+                Attempt::Waits(_) => {
                     // The other writer is alive and its turn is not over: that is no fault of the cluster.
                     self.progress.at = now;
                     resuming.seeker.listen(now, SIGN_OF_LIFE);
@@ -308,6 +335,9 @@ impl Appender {
                         // leads again, whose connection that node still has to miss.
                         resuming.seeker.said(&mut lent, &server, Said::Busy);
                         resuming.busy = Some(superseded);
+                    }
+                    Code::BadRequest if speak_plainly(&mut resuming.seeker.ask) => {
+                        resuming.seeker.again(&mut lent, &server);
                     }
                     _ => {
                         let error = final_error(&self.options.log, &server, refusal);

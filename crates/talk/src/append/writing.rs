@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use paxos::mutation::{self, Mutation};
-use wire::{Answer, Code, Refusal, StreamName};
+use wire::{Answer, Code, Refusal, StreamName, StreamPlace};
 
 use super::error::final_error;
 use super::{AppendError, Appender, Phase};
@@ -108,12 +108,14 @@ impl Appender {
                 what,
             })
         };
-        let mut acknowledged = None;
+        let (mut acknowledged, mut sum) = (None, None);
         let over = loop {
             match writing.lines.answer() {
                 Ok(None) => break None,
-                Ok(Some(Answer::Ack(position))) => acknowledged = Some(position),
-                Ok(Some(Answer::Waiting)) => {}
+                Ok(Some(Answer::Ack(position))) => (acknowledged, sum) = (Some(position), None),
+                Ok(Some(Answer::Checked { position, crc32c })) => {
+                    (acknowledged, sum) = (Some(position), Some(crc32c));
+                }
                 Ok(Some(Answer::Error(refusal))) => {
                     break Some(match elsewhere(&refusal) {
                         Some(said) => Over::Lost(said),
@@ -122,7 +124,7 @@ impl Appender {
                     });
                 }
                 Ok(Some(Answer::Closed(position))) => {
-                    acknowledged = Some(position);
+                    (acknowledged, sum) = (Some(position), None);
                     break Some(Over::Failed(AppendError::Closed));
                 }
                 Ok(Some(other)) => break Some(garbled(other.to_line().trim_end().to_owned())),
@@ -141,6 +143,20 @@ impl Appender {
             if !self.progress.ring.acknowledge(below) {
                 let what = format!("it acknowledges {position}, which was not sent");
                 return Err(garbled(what));
+            }
+            if let (Some(expected), Some(chain)) = (sum, &self.chain)
+                && self.options.checked
+                && self.progress.ring.sum() != expected
+            {
+                return Err(Over::Failed(AppendError::Damaged {
+                    server: server.clone(),
+                    place: StreamPlace {
+                        stream: chain.last,
+                        position,
+                    },
+                    sent: self.progress.ring.sum(),
+                    stored: expected,
+                }));
             }
             if self.progress.ring.acknowledged() > before {
                 self.progress.acknowledged(now);

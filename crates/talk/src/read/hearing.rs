@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use wire::Answer;
+use wire::{Answer, ReadEnd};
 
-use super::{Body, Phase, ReadError, Reader, Reading, error};
+use super::{Body, Phase, ReadError, ReadOptions, Reader, Reading, error};
 use crate::known::Known;
 use crate::links::{Input, Link};
 use crate::lookout::{OWED, SIGN_OF_LIFE};
@@ -179,6 +179,9 @@ impl Reader {
                 Ok(true)
             }
             Answer::End { position, end } if position == here => {
+                if let Some(what) = contradiction(&self.options, self.length, here, end) {
+                    return Err(garbled(&reading.server, what));
+                }
                 self.leave();
                 self.end = Some(end);
                 Ok(false)
@@ -232,5 +235,20 @@ impl Reader {
         }
         self.backoff = Backoff::graceful();
         Ok(())
+    }
+}
+
+/// What keeps this from being the end of what was asked for, if anything does. `length` bytes were known chosen.
+fn contradiction(options: &ReadOptions, length: u64, here: u64, end: ReadEnd) -> Option<String> {
+    let all = options.to.map_or(length, |to| to.min(length));
+    match end {
+        _ if here < all => Some(format!("an end at {here} ({end}) of {length} bytes")),
+        ReadEnd::To if options.to != Some(here) => {
+            Some(format!("an end at {here} that was asked for"))
+        }
+        ReadEnd::Open if options.follow && options.to.is_none() => {
+            Some(format!("an end at {here} of what is open and followed"))
+        }
+        _ => None,
     }
 }

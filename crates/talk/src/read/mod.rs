@@ -276,6 +276,11 @@ impl Reader {
                 Found::Answered { server, answer } => (server, answer),
             };
             match answer {
+                Answer::Reading { stale: true, .. } if !self.options.stale => {
+                    seeker.hang_up(&mut lent);
+                    let what = "what may be stale, and that was not asked for".to_owned();
+                    return self.fail(ReadError::Garbled { server, what });
+                }
                 Answer::Reading { from, length, .. } if from == self.position => {
                     let Some((link, lines)) = seeker.take() else {
                         return;

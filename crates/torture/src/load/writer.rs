@@ -63,6 +63,7 @@ fn open(job: &mut Job, chain: ChainContent) -> Option<Appender> {
         on_acknowledged: Some(Box::new(move |position, _| {
             ledger.acknowledged(number, position);
         })),
+        ..AppendOptions::default()
     };
     match job.client.append(&job.ledger.log, options) {
         Ok(appender) => {

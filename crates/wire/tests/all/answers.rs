@@ -9,6 +9,13 @@ fn answers_are_written_as_the_page_says() {
         ("waiting\n", Answer::Waiting),
         ("stream 1.1.3 at=9\n", Answer::Stream { name, at: 9 }),
         ("ack 10\n", Answer::Ack(10)),
+        (
+            "ack 10 crc32c=0badf00d\n",
+            Answer::Checked {
+                position: 10,
+                crc32c: 0x0bad_f00d,
+            },
+        ),
         ("closed 10\n", Answer::Closed(10)),
         (
             "reading from=0 length=5 stale=0 open=1\n",

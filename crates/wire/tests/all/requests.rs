@@ -11,12 +11,13 @@ fn requests_are_written_as_the_page_says() {
     let place: StreamPlace = "1.2.3@45".parse().unwrap();
     let requests = [
         (
-            "logberg/1 append main label=night%20import continues=1.2.3@45 token=7af3 mode=takeover\n",
+            "logberg/1 append main label=night%20import continues=1.2.3@45 token=7af3 checked=1 mode=takeover\n",
             Ask::Append {
                 log: "main".to_owned(),
                 label: Some("night import".to_owned()),
                 continues: Some(place),
                 token: Some("7af3".to_owned()),
+                checked: true,
                 mode: Mode::TakeOver,
                 end: ConnectionEnd::Cut,
             },

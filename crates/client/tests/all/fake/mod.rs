@@ -48,6 +48,8 @@ pub enum AppendFault {
     Answer(Vec<u8>),
     /// Acknowledges more than it got.
     AcknowledgeTooMuch,
+    /// Stores another byte than was sent in this place.
+    StoreOther(u64),
 }
 
 #[derive(Clone, Debug)]

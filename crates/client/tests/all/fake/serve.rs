@@ -357,8 +357,9 @@ impl Conversation {
                 self.say(&Answer::Ack(received + 1_000_000))?;
                 self.stay_silent()
             }
-            AppendFault::NeverAcknowledge => self.store(index, false),
-            _ => self.store(index, true),
+            AppendFault::NeverAcknowledge => self.store(index, false, None),
+            AppendFault::StoreOther(at) => self.store(index, true, Some(at)),
+            _ => self.store(index, true, None),
         }
     }
 
@@ -377,7 +378,13 @@ impl Conversation {
         Ok(received)
     }
 
-    fn store(&mut self, index: usize, acknowledge: bool) -> std::io::Result<()> {
+    /// The byte at `spoilt` becomes another one on the way.
+    fn store(
+        &mut self,
+        index: usize,
+        acknowledge: bool,
+        spoilt: Option<u64>,
+    ) -> std::io::Result<()> {
         let mut buffer = vec![0; 64 << 10];
         self.out.set_read_timeout(Some(Duration::from_millis(5)))?;
         loop {
@@ -391,8 +398,13 @@ impl Conversation {
                 Ok(count) => count,
                 Err(_) => 0,
             };
-            let position = {
+            let (position, crc32c) = {
                 let mut truth = self.shared.lock();
+                let here = truth.streams[index].bytes.len() as u64;
+                let spoilt = spoilt.and_then(|at| at.checked_sub(here));
+                if let Some(at) = spoilt.filter(|at| *at < count as u64) {
+                    buffer[at as usize] ^= 1;
+                }
                 if truth.streams[index].end == StreamEnd::Cut {
                     let refusal = Refusal::new(Code::Superseded, "It is over.");
                     let by = truth.streams.get(index + 1).map(|next| next.name);
@@ -405,10 +417,11 @@ impl Conversation {
                 truth.streams[index]
                     .bytes
                     .extend_from_slice(&buffer[..count]);
-                truth.streams[index].bytes.len() as u64
+                let bytes = &truth.streams[index].bytes;
+                (bytes.len() as u64, crc32c::crc32c(bytes))
             };
             if acknowledge && count > 0 {
-                self.say(&Answer::Ack(position))?;
+                self.say(&Answer::Checked { position, crc32c })?;
             }
         }
     }

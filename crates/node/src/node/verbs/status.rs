@@ -186,7 +186,7 @@ impl Node {
         nodes.sort_by_key(|n| n.id);
         wire::ok(&Status {
             cluster: self.env.own.identity.cluster.to_string(),
-            understands: &["cluster", "token"],
+            understands: &["cluster", "token", "checked"],
             node: self.env.own.identity.node.0,
             version: self.config.version,
             cluster_version: self.cluster.directory.versions.agreed,
