@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Seek, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ use terminal::{quantity, show};
 mod resume;
 
 const READ_BYTES: usize = 256 << 10;
+/// So many bytes that the log has already are kept, to be compared.
+const PASSED_BYTES: usize = 1 << 20;
 const WAIT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 250_000_000,
@@ -35,7 +38,8 @@ the stream and its length. Lost leaders are survived: the stream is continued at
 
 An append that fails prints the command that goes on. With --continue STREAM@BYTES a file is taken up where
 the stream ends in the log, however much that is by now: no byte is missing and none is there twice. Standard
-input has to begin with byte BYTES; what the log has of it already is passed over. A stream that was closed
+input has to begin with byte BYTES; what the log has of it already is passed over. The last MiB that the log has
+is compared with the input, and another input is refused. A stream that was closed
 with the input's last byte is done (0).
 
 Example:
@@ -235,6 +239,8 @@ struct Source {
     /// The length of a regular file when it was opened.
     length: Option<u64>,
     read: u64,
+    /// The last bytes that were passed over.
+    passed: Vec<u8>,
 }
 
 impl Source {
@@ -247,6 +253,7 @@ impl Source {
                 waits: true,
                 length: None,
                 read: 0,
+                passed: Vec::new(),
             });
         }
         let shown = path.display();
@@ -262,6 +269,7 @@ impl Source {
             input: file,
             waits: !metadata.is_file(),
             read: 0,
+            passed: Vec::new(),
         })
     }
 
@@ -279,11 +287,15 @@ impl Source {
             self.read = found.context("cannot go to where the stream ends")?;
             return Ok(());
         }
-        self.read = begins;
+        self.read = self.read.max(begins);
         let mut buffer = vec![0; READ_BYTES];
         while self.read < position {
             let wanted = (position - self.read).min(READ_BYTES as u64) as usize;
-            if self.read(&mut buffer[..wanted])? == 0 {
+            let count = self.read(&mut buffer[..wanted])?;
+            self.passed.extend_from_slice(&buffer[..count]);
+            let before = self.passed.len().saturating_sub(PASSED_BYTES);
+            self.passed.drain(..before);
+            if count == 0 {
                 let ends = self.read;
                 let sentence = format!(
                     "the input ends at byte {ends}, and the stream has {position} already: that is not what was appended"
@@ -292,6 +304,19 @@ impl Source {
             }
         }
         Ok(())
+    }
+
+    /// At most so many bytes before that position, to which the source was taken: of a file all, of other input those that were passed over.
+    fn before(&self, position: u64, bytes_max: usize) -> Result<Vec<u8>> {
+        if self.length.is_none() {
+            let from = self.passed.len().saturating_sub(bytes_max);
+            return Ok(self.passed[from..].to_vec());
+        }
+        let count = position.min(bytes_max as u64);
+        let mut bytes = vec![0; count as usize];
+        let read = self.input.read_exact_at(&mut bytes, position - count);
+        read.context("cannot read what was appended before")?;
+        Ok(bytes)
     }
 
     fn is_at_end(&mut self) -> Result<bool> {

@@ -121,6 +121,8 @@ impl Arguments {
                 retention,
                 kind,
             } => {
+                each_once("--members", &members)?;
+                each_once("--auxiliary", &auxiliary)?;
                 let log = client.create_new_log(&NewLog {
                     name,
                     members,
@@ -271,6 +273,18 @@ fn too_few(log: &LogDetails) -> Option<String> {
         )),
         2 => Some(format!("{name} has two voters: losing one stops appends")),
         _ => None,
+    }
+}
+
+/// A node that is named twice may be a typo for another one.
+fn each_once(option: &str, nodes: &[u64]) -> Result<()> {
+    let mut seen = std::collections::BTreeSet::new();
+    match nodes.iter().find(|node| !seen.insert(**node)) {
+        None => Ok(()),
+        Some(node) => Err(Failure::usage(format!(
+            "{option} names node {node} twice; name each node once"
+        ))
+        .into()),
     }
 }
 

@@ -9,6 +9,21 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
+/// No node is asked: one would do what it takes this for.
+#[test]
+fn a_node_that_is_named_twice_is_refused() {
+    for option in ["--members", "--auxiliary"] {
+        let mut command = harness::logberg("127.0.0.1:1", &["log", "create", "a", option, "1,2,1"]);
+        let output = command.output().expect("the binary runs");
+        assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+        let said = err(&output);
+        assert!(
+            said.contains(&format!("{option} names node 1 twice")),
+            "{said}"
+        );
+    }
+}
+
 #[test]
 fn a_log_comes_is_shown_and_goes_with_its_files() {
     let cluster = Cluster::start(3);

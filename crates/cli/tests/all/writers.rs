@@ -190,6 +190,42 @@ fn what_a_killed_append_left_of_a_file_is_taken_up_where_it_stands() {
     cluster.check_same("main", &[content]);
 }
 
+/// It is as long as the file that was begun, and that is all.
+#[test]
+fn another_input_is_not_put_behind_what_was_appended() {
+    let cluster = Cluster::start(1);
+    let mut left = Raw::say(&cluster.nodes[0].listen, "logberg/1 append main\n");
+    let line = left.line();
+    let name = line.split(' ').nth(1).expect("a name").to_owned();
+    let content = Content::new(1, 200_000);
+    left.send(&content.bytes()[..150_000]);
+    left.wait_ack(150_000);
+    drop(left);
+    let file = tempfile::NamedTempFile::new().expect("a place for it");
+    let path = file.path().to_str().expect("plain");
+    let arguments = ["append", "main", path, "--continue", &name];
+    let mut other = content.bytes();
+    other[149_999] ^= 1;
+    fs::write(file.path(), &other).expect("room");
+    let refused = cluster.run(&arguments);
+    assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
+    assert!(
+        err(&refused).contains("not what was appended"),
+        "{}",
+        err(&refused)
+    );
+    assert_eq!(streams(&cluster, "main").len(), 1, "nothing was opened");
+    // The same of what is passed over on standard input, which begins at a byte that is named.
+    let place = format!("{name}@100000");
+    let refused =
+        cluster.run_with_input(&["append", "main", "--continue", &place], &other[100_000..]);
+    assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
+    fs::write(file.path(), content.bytes()).expect("room");
+    let said = cluster.run_well(&arguments);
+    assert_eq!(said, format!("stream {name} closed at 200000\n"));
+    cluster.check_same("main", &[content]);
+}
+
 #[test]
 fn many_resets_leave_nothing_behind() {
     let cluster = Cluster::start(1);

@@ -1,10 +1,11 @@
 //! Going on with an append that another process began: where its stream ends in the log, and the command that says so.
 
 use std::ffi::OsString;
+use std::io::Read;
 
 use anyhow::Result;
 use client::admin::{StreamEnd, StreamInfo};
-use client::{AppendError, AppendOptions, Appender, Client, StreamName};
+use client::{AppendError, AppendOptions, Appender, Client, ReadError, ReadOptions, StreamName};
 use wire::StreamPlace;
 
 use super::Source;
@@ -12,6 +13,8 @@ use terminal::exit::{Failure, Kind};
 
 /// How often the stream is looked for anew, when it grew before it was continued.
 const ATTEMPTS: u32 = 10;
+/// So many of the last bytes are compared.
+const COMPARED_BYTES: usize = 1 << 20;
 
 /// The stream by which people know what is appended, and the position in its chain at which it begins.
 #[derive(Clone, Copy, Debug)]
@@ -75,8 +78,9 @@ pub fn resume(
             );
             return Err(Failure::usage(sentence).into());
         }
+        source.skip(position, length)?;
+        compare(client, log, stream, length, source)?;
         if end.is_closed {
-            source.skip(position, length)?;
             return match source.is_at_end()? {
                 true => Ok(Resumed::Closed(length)),
                 false => {
@@ -95,7 +99,6 @@ pub fn resume(
         };
         match client.append(log, wanted) {
             Ok(appender) => {
-                source.skip(position, length)?;
                 let begins = appender.position().saturating_sub(length);
                 return Ok(Resumed::Open(appender, Place { stream, begins }));
             }
@@ -104,6 +107,53 @@ pub fn resume(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Compares the last bytes that the log has of the stream with those of the input: another input would be put behind them without
+/// a word.
+fn compare(
+    client: &Client,
+    log: &str,
+    stream: StreamName,
+    length: u64,
+    source: &mut Source,
+) -> Result<()> {
+    let own = source.before(length, COMPARED_BYTES)?;
+    let begins = length - own.len() as u64;
+    let options = ReadOptions {
+        stream: Some(stream),
+        from: begins,
+        to: Some(length),
+        ..ReadOptions::default()
+    };
+    let mut kept = Vec::new();
+    let read = |options: ReadOptions, kept: &mut Vec<u8>| match client.read(log, options) {
+        Ok(mut reader) => reader.read_to_end(kept).map(drop).map_err(Into::into),
+        Err(error) => Err(anyhow::Error::from(error)),
+    };
+    if own.is_empty() {
+        return Ok(());
+    }
+    if let Err(error) = read(options.clone(), &mut kept) {
+        // A log that forgot the beginning of these bytes has the rest.
+        let from = match error.downcast_ref() {
+            Some(ReadError::Trimmed { from }) => *from,
+            _ => return Err(error),
+        };
+        kept.clear();
+        if from < length {
+            read(ReadOptions { from, ..options }, &mut kept)?;
+        }
+    }
+    if own.ends_with(&kept) {
+        return Ok(());
+    }
+    let count = kept.len();
+    let sentence = format!(
+        "the {count} bytes of stream {stream} before byte {length} are not those of the input: that is not what was appended; nothing was \
+         changed"
+    );
+    Err(Failure::usage(sentence).into())
 }
 
 /// Follows a chain to its end.
