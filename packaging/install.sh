@@ -38,6 +38,7 @@ sed "s|^ExecStart=/usr/bin/|ExecStart=$prefix/bin/|" "$here/logberg@.service" > 
 put 0644 "$unit" "$prefix/lib/systemd/system/logberg@.service"
 put 0644 "$here/logberg.sysusers" "$prefix/lib/sysusers.d/logberg.conf"
 put 0644 "$here/node.toml" "$prefix/share/doc/logberg/node.toml"
+put 0644 "$here/alerts.yaml" "$prefix/share/doc/logberg/alerts.yaml"
 put 0644 "$root/README.md" "$prefix/share/doc/logberg/README.md"
 put 0644 "$root/LICENSE" "$prefix/share/doc/logberg/LICENSE"
 for document in "$root"/docs/*.md; do

@@ -8,6 +8,7 @@ mod harness;
 mod measured;
 mod outside;
 
+mod alerts;
 mod auxiliary;
 mod backup;
 mod bench;
