@@ -127,12 +127,12 @@ fn the_units_own_command_line_starts_three_nodes_and_status_finds_the_broken_one
     for (index, name) in ["a", "b", "c"].into_iter().enumerate() {
         let listen = format!("listen = \"{}\"", addresses[index]);
         let mut settings = example.replace("listen = \"127.0.0.1:7117\"", &listen);
-        if index > 0 {
-            let join = format!("join = [\"{}\"]", addresses[0]);
-            settings = settings
-                .replace("bootstrap = true\n", &join)
-                .replace("voters = 3\n", "");
-        }
+        settings = match index {
+            0 => settings
+                .replace("# bootstrap = true\n", "bootstrap = true\n")
+                .replace("# voters = 3\n", "voters = 3\n"),
+            _ => settings.replace("# join = [", &format!("join = [\"{}\"] # [", addresses[0])),
+        };
         // A small disk is no reason to fail this.
         settings.push_str("\ndisk-reserve = 1048576\n");
         fs::write(
@@ -245,6 +245,33 @@ fn systemd_understands_the_unit() {
         .filter(|line| line.contains("logberg@"))
         .collect();
     assert!(output.status.success() && about_us.is_empty(), "{said}");
+}
+
+/// A copy that somebody forgot to change would be a cluster of its own beside the one that it was to join.
+#[test]
+fn the_example_begins_no_cluster_by_being_copied() {
+    let place = tempfile::tempdir().expect("a place");
+    let data = place.path().join("data");
+    let example = packaging().join("node.toml");
+    let words = [
+        "node",
+        "--config",
+        example.to_str().expect("plain"),
+        "--data",
+    ];
+    let mut command = logberg(
+        "x:1",
+        &[&words[..], &[data.to_str().expect("plain")]].concat(),
+    );
+    command.args(["--listen", &format!("{}:7117", own_ip())]);
+    let output = command.output().expect("the binary runs");
+    assert!(!output.status.success());
+    let said = err(&output);
+    assert!(
+        said.contains("--bootstrap") && said.contains("--join"),
+        "{said}"
+    );
+    assert!(!data.join("manifest").exists(), "it made a directory");
 }
 
 #[test]
