@@ -35,6 +35,12 @@ fn it_comes_back_with_its_data_and_minds_its_nodes() {
     let port = free_ports(3).to_string();
 
     let (dev, servers) = start(&directory, &["--port", &port]);
+    // Its nodes have just joined, one after the other: that is no lack of copies.
+    let status = out(&run(&["--server", &servers, "status", "--json"]));
+    assert!(
+        status.contains("\"health\"") && !status.contains("few-copies"),
+        "{status}"
+    );
     let output = run(&[
         "--server",
         &servers,

@@ -34,6 +34,8 @@ const SPREAD: Duration = Duration::from_secs(1);
 /// The wait after which a step of a change of members is held up.
 const HELD_UP: Duration = Duration::from_secs(5);
 const SLOW_WITHIN: Duration = Duration::from_secs(2);
+/// The nodes of a new cluster join within this time.
+const GATHERING: Duration = Duration::from_secs(10);
 /// The time after which a wish is unheard: a log with a leader hears of it within milliseconds.
 const UNHEARD: Duration = Duration::from_secs(1);
 
@@ -283,6 +285,13 @@ impl Judged<'_> {
         }
     }
 
+    /// Whether more nodes are about to get a vote: the cluster has just begun, and was asked for more voters.
+    fn gathers(&self, configuration: &Configuration) -> bool {
+        let voters = configuration.members().iter().filter(|m| m.weight > 0);
+        let wanted = self.directory.voters as usize;
+        self.env.now < self.started_at + GATHERING && voters.count() < wanted
+    }
+
     /// Judges, as the leader of each log, whether one failure more could be borne.
     fn copies_causes(&mut self, causes: &mut Vec<Warning>) {
         let now = self.env.now;
@@ -318,7 +327,10 @@ impl Judged<'_> {
             let configuration = &log.engine().state().configuration;
             let alive = |node: NodeId| node == own || log.alive().contains(&node);
             if !survives_any(configuration, |_| true) {
-                few = few.of(*id);
+                few = match self.gathers(configuration) {
+                    true => few,
+                    false => few.of(*id),
+                };
             } else if !survives_any(configuration, alive) {
                 at_risk = at_risk.of(*id);
             }
