@@ -422,7 +422,8 @@ fn answers_that_contradict_the_question_are_not_believed() {
     let address = listener.local_addr().expect("bound").to_string();
     let serves = std::thread::spawn(move || {
         let (mut conn, _) = listener.accept()?;
-        conn.read(&mut [0; 4096])?;
+        let asked = conn.read(&mut [0; 4096])?;
+        assert!(asked > 0);
         conn.write_all(b"reading from=0 length=1 stale=1\ndata 0 1 364b3fb7\na")?;
         conn.read(&mut [0; 4096])
     });
