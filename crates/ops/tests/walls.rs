@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 31] = [
+const ARROWS: [(&str, &[&str]); 32] = [
     // Crates that decide.
     ("paxos", &[]),
     ("ops", &["paxos"]),
@@ -18,6 +18,7 @@ const ARROWS: [(&str, &[&str]); 31] = [
     ("resp", &[]),
     ("kv", &["resp"]),
     ("slots", &[]),
+    ("streams", &[]),
     (
         "door",
         &[

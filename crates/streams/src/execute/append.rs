@@ -1,0 +1,180 @@
+//! Bytes are appended, and streams closed.
+
+use super::{End, Outcome, Space, There};
+use crate::keys;
+use crate::request::{Answer, Append, Expected, Producer, Refusal};
+use crate::rows::Rows;
+use crate::stored::{self, Closed, Produced};
+
+/// Producers of one principal that a stream remembers.
+pub const PRODUCERS_MAX: u32 = 1_000;
+/// A producer that was not used for so long is forgotten if there is no room for another: 7 days.
+pub const PRODUCER_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1_000;
+
+impl<R: Rows> Space<'_, R> {
+    /// ‡ In this order: a stale epoch, what is known, a closed stream, the type, a gap, the tail that was expected, the sequence.
+    pub(super) fn append(&mut self, append: &Append) -> Outcome<Answer, R> {
+        let mut there = self.there(&append.path)?;
+        let refuse = |refusal| Err(End::Refused(refusal));
+        let before = match &append.producer {
+            Some(producer) => {
+                let key = keys::producer(there.id, &append.principal, &producer.id);
+                self.row::<Produced>(&key)?
+            }
+            None => None,
+        };
+        if let (Some(producer), Some(before)) = (&append.producer, before) {
+            if producer.epoch < before.epoch {
+                let current = before.epoch;
+                return refuse(Refusal::StaleEpoch { current });
+            }
+            if producer.epoch == before.epoch && producer.sequence <= before.sequence {
+                return Ok(Answer::Known {
+                    place: there.place(),
+                    produced: Some((before.epoch, before.sequence)),
+                });
+            }
+        }
+        if there.tail.closed.is_some() {
+            let only_closes = append.closes && append.body.is_empty();
+            return match only_closes && append.producer.is_none() {
+                true => Ok(Answer::Known {
+                    place: there.place(),
+                    produced: None,
+                }),
+                false => refuse(Refusal::Closed(there.place())),
+            };
+        }
+        if append.body.is_empty() && !append.closes {
+            return refuse(Refusal::EmptyBody);
+        }
+        if let Some(media) = &append.media
+            && !append.body.is_empty()
+            && !there.stream.media.is_same(media)
+        {
+            let is = there.stream.media.clone();
+            return refuse(Refusal::Media { is });
+        }
+        if let Some(producer) = &append.producer {
+            check_sequence(producer, before).map_err(End::Refused)?;
+        }
+        if let Some(expected) = append.expected
+            && !is_expected(&there, expected)
+        {
+            return refuse(Refusal::Unexpected(there.place()));
+        }
+        if let (Some(sequence), Some(last)) = (&append.sequence, &there.tail.sequence)
+            && sequence.as_bytes() <= last.as_bytes()
+        {
+            let last = last.clone();
+            return refuse(Refusal::Sequence { last });
+        }
+        Self::check_room(&there.tail, &append.body)?;
+        let now_ms = self.rows.time_ms();
+        let There { id, tail, .. } = &mut *there;
+        if let Some(producer) = &append.producer {
+            self.remember(*id, &append.principal, producer, before.is_none())?;
+        }
+        self.write(*id, tail, &append.body)?;
+        tail.touched_ms = now_ms;
+        if let Some(sequence) = &append.sequence {
+            tail.sequence = Some(sequence.clone());
+        }
+        if append.closes {
+            let by = append.producer.as_ref().map(|producer| {
+                let Producer {
+                    id,
+                    epoch,
+                    sequence,
+                } = producer.clone();
+                (append.principal.clone(), id, epoch, sequence)
+            });
+            tail.closed = Some(Closed { by });
+        }
+        self.put(&keys::tail(*id), tail)?;
+        let produced = append.producer.as_ref();
+        Ok(Answer::Appended {
+            place: there.place(),
+            produced: produced.map(|producer| (producer.epoch, producer.sequence)),
+        })
+    }
+
+    /// ‡ With the bytes of the append, in one frame.
+    fn remember(
+        &mut self,
+        id: u64,
+        principal: &str,
+        producer: &Producer,
+        is_new: bool,
+    ) -> Outcome<(), R> {
+        let used_ms = self.rows.time_ms();
+        if is_new {
+            let count = keys::producer_count(id, principal);
+            let mut producers: u32 = self.row(&count)?.unwrap_or(0);
+            if producers >= PRODUCERS_MAX {
+                producers -= self.forget_producers(id, principal, used_ms)?;
+            }
+            if producers >= PRODUCERS_MAX {
+                return Err(End::Refused(Refusal::ManyProducers));
+            }
+            self.put(&count, &(producers + 1))?;
+        }
+        let produced = Produced {
+            epoch: producer.epoch,
+            sequence: producer.sequence,
+            used_ms,
+        };
+        let key = keys::producer(id, principal, &producer.id);
+        self.put(&key, &produced)
+    }
+
+    /// Forgets those that were not used for long; returns how many.
+    fn forget_producers(&mut self, id: u64, principal: &str, now_ms: u64) -> Outcome<u32, R> {
+        let prefix = keys::producers_of(id, principal);
+        let (mut from, to) = (prefix.clone(), keys::behind(&prefix));
+        let mut forgotten = 0;
+        loop {
+            let page = self.range(&from, &to, PRODUCERS_MAX as usize)?;
+            for (key, value) in &page.rows {
+                let produced = stored::decode::<Produced>(value);
+                let is_old =
+                    produced.is_some_and(|produced| produced.used_ms + PRODUCER_KEPT_MS < now_ms);
+                if is_old {
+                    self.delete_row(key)?;
+                    forgotten += 1;
+                }
+            }
+            match page.rows.last() {
+                Some((last, _)) if !page.is_last => from = [last, &[0][..]].concat(),
+                _ => return Ok(forgotten),
+            }
+        }
+    }
+}
+
+/// The sequence of an append that is new.
+fn check_sequence(producer: &Producer, before: Option<Produced>) -> Result<(), Refusal> {
+    let expected = match before {
+        Some(before) if before.epoch == producer.epoch => before.sequence + 1,
+        Some(_) if producer.sequence != 0 => return Err(Refusal::EpochBegins),
+        _ => 0,
+    };
+    match producer.sequence == expected {
+        true => Ok(()),
+        false => Err(Refusal::Gap {
+            expected,
+            received: producer.sequence,
+        }),
+    }
+}
+
+fn is_expected(there: &There, expected: Expected) -> bool {
+    let tail = there.chain().offset(there.tail.position);
+    match expected {
+        Expected::At(offset) => match offset.lineage {
+            0 => offset.position == tail.position,
+            _ => offset == tail,
+        },
+        Expected::Of { id, position } => id == there.id && position == tail.position,
+    }
+}

@@ -1,0 +1,92 @@
+//! Streams end: somebody deletes them, or their time is over.
+
+use super::{Outcome, Space};
+use crate::keys;
+use crate::path::Path;
+use crate::request::Answer;
+use crate::rows::Rows;
+use crate::stored::{Numbers, Stream};
+
+impl<R: Rows> Space<'_, R> {
+    pub(super) fn delete(&mut self, path: &Path) -> Outcome<Answer, R> {
+        let there = self.there(path)?;
+        self.remove(there.id, there.stream)?;
+        Ok(Answer::Deleted)
+    }
+
+    /// Removes a stream, or only hides it, if forks have bytes of it: returns whether.
+    pub(super) fn remove(&mut self, id: u64, mut stream: Stream) -> Outcome<bool, R> {
+        if let Some(queued_ms) = stream.queued_ms.take() {
+            self.delete_row(&keys::expiry(queued_ms, id))?;
+        }
+        if stream.forks > 0 {
+            stream.is_deleted = true;
+            self.put(&keys::stream(id), &stream)?;
+            // Whoever waits for its tail hears of it, and appends to it are over.
+            self.delete_row(&keys::tail(id))?;
+            return Ok(true);
+        }
+        self.purge(id, stream)?;
+        Ok(false)
+    }
+
+    /// Removes a stream that no fork holds, and those that it was the last to hold.
+    fn purge(&mut self, mut id: u64, mut stream: Stream) -> Outcome<(), R> {
+        let mut numbers: Numbers = self.row(keys::NUMBERS)?.unwrap_or_default();
+        loop {
+            numbers.streams = numbers.streams.saturating_sub(1);
+            self.delete_row(&keys::name(&stream.path))?;
+            self.delete_row(&keys::stream(id))?;
+            self.delete_row(&keys::tail(id))?;
+            self.forget(&keys::all_data(id))?;
+            self.forget(&keys::producers(id))?;
+            self.forget(&keys::producer_counts(id))?;
+            let Some(source) = stream.source else {
+                break;
+            };
+            let mut counted = self.stream(source)?;
+            counted.forks = counted.forks.saturating_sub(1);
+            if counted.forks > 0 || !counted.is_deleted {
+                self.put(&keys::stream(source), &counted)?;
+                break;
+            }
+            (id, stream) = (source, counted);
+        }
+        self.put(keys::NUMBERS, &numbers)
+    }
+
+    /// Removes streams whose time is over, and looks again later after those that were used meanwhile.
+    pub(super) fn sweep(&mut self, streams_max: u32) -> Outcome<Answer, R> {
+        let now_ms = self.rows.time_ms();
+        let (from, to) = keys::expiries_until(now_ms);
+        let page = self.range(&from, &to, streams_max as usize)?;
+        let mut streams = 0;
+        for (key, _) in &page.rows {
+            let Some((queued_ms, id)) = keys::expiry_in(key) else {
+                continue;
+            };
+            self.delete_row(key)?;
+            let Some(mut stream) = self.row::<Stream>(&keys::stream(id))? else {
+                continue;
+            };
+            if stream.is_deleted || stream.queued_ms != Some(queued_ms) {
+                continue;
+            }
+            let tail = self.tail(id)?;
+            match stream.lifetime.ends_ms(tail.touched_ms) {
+                Some(ends_ms) if ends_ms <= now_ms => {
+                    streams += 1;
+                    self.remove(id, stream)?;
+                }
+                ends_ms => {
+                    stream.queued_ms = ends_ms;
+                    self.put(&keys::stream(id), &stream)?;
+                    if let Some(ends_ms) = ends_ms {
+                        self.put_bytes(&keys::expiry(ends_ms, id), &[])?;
+                    }
+                }
+            }
+        }
+        Ok(Answer::Swept { streams })
+    }
+}
