@@ -332,6 +332,8 @@ impl Moving {
                 }
                 None => {}
             },
+            // Nobody was asked: the question is asked again in its time.
+            HostWord::Told { bytes, .. } if bytes.is_empty() => {}
             HostWord::Told { request, bytes } => {
                 let told = decode::<Told>(&bytes).unwrap_or(Told::NotNow);
                 if let Some(asked) = self.asked.remove(&request) {

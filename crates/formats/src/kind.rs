@@ -16,6 +16,8 @@ pub enum LogKind {
     State,
     /// As `State`, of a machine that every node has which serves keys: a group of slots.
     Kv,
+    /// As `Kv`, of a machine that serves named streams: a space of them.
+    Streams,
 }
 
 impl LogKind {
@@ -30,6 +32,7 @@ impl fmt::Display for LogKind {
             LogKind::Bytes => "bytes",
             LogKind::State => "state",
             LogKind::Kv => "kv",
+            LogKind::Streams => "streams",
         })
     }
 }
@@ -42,7 +45,8 @@ impl FromStr for LogKind {
             "bytes" => Ok(LogKind::Bytes),
             "state" => Ok(LogKind::State),
             "kv" => Ok(LogKind::Kv),
-            _ => Err("a log's kind is bytes, state or kv".to_owned()),
+            "streams" => Ok(LogKind::Streams),
+            _ => Err("a log's kind is bytes, state, kv or streams".to_owned()),
         }
     }
 }
@@ -53,7 +57,13 @@ mod tests {
 
     #[test]
     fn what_a_kind_is_called_names_it() {
-        for kind in [LogKind::Bytes, LogKind::State, LogKind::Kv] {
+        let kinds = [
+            LogKind::Bytes,
+            LogKind::State,
+            LogKind::Kv,
+            LogKind::Streams,
+        ];
+        for kind in kinds {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         assert!("Bytes".parse::<LogKind>().is_err());

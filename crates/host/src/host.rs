@@ -284,7 +284,8 @@ impl Host {
         }
     }
 
-    fn wall_ms(&self) -> Option<u64> {
+    /// The wall clock, in milliseconds since the beginning of 1970, once it was told.
+    pub fn wall_ms(&self) -> Option<u64> {
         let (said, at) = self.wall?;
         Some((said + (self.now - at)).as_millis() as u64)
     }

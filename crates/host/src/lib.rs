@@ -50,4 +50,4 @@ pub use jobs::{Look, Shelves};
 pub use machine::{Command, Machine, Outcome};
 pub use on_disk::OnDisk;
 pub use sessions::{ANSWER_BYTES_MAX, SESSIONS_MAX};
-pub use state::{RANGE_BYTES_MAX, Rows, State, Stop, View};
+pub use state::{RANGE_BYTES_MAX, Rows, State, Stop, View, row_of_machine};

@@ -182,6 +182,11 @@ pub(crate) fn machines(key: &[u8]) -> Vec<u8> {
     tagged
 }
 
+/// The key of a machine's row, as the machine knows it, from that of a shelf's row; `None` if it is a row of the host's own.
+pub fn row_of_machine(key: &[u8]) -> Option<&[u8]> {
+    key.strip_prefix(&[MACHINE])
+}
+
 /// The key behind all that begin with this prefix.
 pub(crate) fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;

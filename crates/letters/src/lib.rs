@@ -115,7 +115,7 @@ pub enum News {
         request: u64,
         bytes: Vec<u8>,
     },
-    /// The answer to a [question](Wish::AskGroup) to this log's group.
+    /// The answer to a [question](Wish::AskGroup) to this log's group. ‡ Without bytes it is the node's own: nobody was asked.
     GroupTold { request: u64, bytes: Vec<u8> },
     /// A client of this node says something about rows. It is told [something](Wish::ToClient) before it says more, or is gone.
     Client { client: u64, says: Says },

@@ -99,6 +99,16 @@ impl Hosts {
         Hosts::made(move |_, other| (other == kind).then_some(Made::There(machine)))
     }
 
+    /// … and those hosts have the logs that these have not.
+    pub fn and(self, others: Hosts) -> Hosts {
+        let make = self.make;
+        let both = move |name: &str, kind| make(name, kind).or_else(|| (others.make)(name, kind));
+        Hosts {
+            make: Arc::new(both),
+            door: self.door.or(others.door),
+        }
+    }
+
     fn made(make: impl Fn(&str, LogKind) -> Option<Made> + Send + Sync + 'static) -> Hosts {
         let make = Arc::new(make);
         Hosts { make, door: None }

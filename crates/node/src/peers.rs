@@ -250,6 +250,12 @@ impl Peers {
         }
     }
 
+    /// Whether a message to this node may arrive: there is a way to it.
+    pub fn hears(&self, to: NodeId) -> bool {
+        let way = self.by_id.get(&to).map(|peer| &peer.way);
+        way.is_some_and(|way| way.link.is_up())
+    }
+
     pub fn send(&mut self, env: &mut Env, to: NodeId, frame: &Frame) {
         // Messages may be lost, and a node that is not dialled is told nothing.
         if let Some(peer) = self.by_id.get_mut(&to) {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 32] = [
+const ARROWS: [(&str, &[&str]); 34] = [
     // Crates that decide.
     ("paxos", &[]),
     ("ops", &["paxos"]),
@@ -31,6 +31,10 @@ const ARROWS: [(&str, &[&str]); 32] = [
             "commands", "formats", "letters", "ops", "paxos", "replica", "slots", "store", "wire",
         ],
     ),
+    (
+        "spaces",
+        &["formats", "host", "ops", "paxos", "shelf", "streams"],
+    ),
     ("letters", &["formats", "ops", "paxos", "slots"]),
     (
         "host",
@@ -42,6 +46,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
     ("pmem", &[]),
     ("uring", &["ops"]),
     ("linux", &["ops", "pmem", "splice", "uring"]),
+    ("http-door", &["host", "linux", "ops", "spaces", "streams"]),
     // Crates that ask.
     ("talk", &["paxos", "wire"]),
     ("client", &["talk", "wire"]),
@@ -57,8 +62,20 @@ const ARROWS: [(&str, &[&str]); 32] = [
     (
         "serve",
         &[
-            "client", "door", "formats", "host", "letters", "linux", "node", "ops", "replica",
-            "store", "terminal", "wire",
+            "client",
+            "door",
+            "formats",
+            "host",
+            "http-door",
+            "letters",
+            "linux",
+            "node",
+            "ops",
+            "replica",
+            "spaces",
+            "store",
+            "terminal",
+            "wire",
         ],
     ),
     (

@@ -94,7 +94,7 @@ impl Core {
     pub fn check_bytes(&self) -> Result<(), Refusal> {
         match self.kind {
             LogKind::Bytes => Ok(()),
-            LogKind::State | LogKind::Kv => Err(Refusal::new(
+            LogKind::State | LogKind::Kv | LogKind::Streams => Err(Refusal::new(
                 "bad-request",
                 format!(
                     "{} is of kind {}: its machine alone writes and trims it; ask the machine",

@@ -1,6 +1,7 @@
 //! The arguments of a node when it is started.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -12,7 +13,7 @@ use terminal::{quantity, show};
 use wire::NodeKind;
 
 use crate::settings::Settings;
-use crate::{door, process};
+use crate::{door, process, streams};
 
 pub const HELP: &str = "\
 The first node makes the cluster, the others join it; each keeps its directory for ever:
@@ -80,6 +81,26 @@ pub struct Arguments {
         hide_env_values = true
     )]
     kv_advertise: Option<String>,
+    /// Address to serve named streams on, over HTTP
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "LOGBERG_HTTP",
+        hide_env_values = true
+    )]
+    http: Option<String>,
+    /// With --http: a live read that finds nothing waits for so many seconds
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = quantity::seconds,
+        env = "LOGBERG_HTTP_LONG_POLL",
+        hide_env_values = true
+    )]
+    http_long_poll: Option<f64>,
+    /// Let other machines reach --http, though everybody who does may read, write and delete
+    #[arg(long, env = "LOGBERG_INSECURE", hide_env_values = true)]
+    insecure: bool,
     /// Make a new cluster, if the directory is empty
     #[arg(
         long,
@@ -203,7 +224,14 @@ impl Arguments {
             advertise: settings.kv_advertise,
             version: env!("CARGO_PKG_VERSION"),
         });
-        process::serve(config, kernel, settings.admin.as_deref(), door)
+        let insecure = settings.insecure;
+        let long_poll = settings.http_long_poll.map(Duration::from_secs_f64);
+        let streams = settings.http.map(|listen| streams::Settings {
+            listen,
+            insecure,
+            long_poll,
+        });
+        process::serve(config, kernel, settings.admin.as_deref(), door, streams)
     }
 
     fn settings(self) -> Result<Settings> {
@@ -219,6 +247,9 @@ impl Arguments {
             admin: self.admin.or(file.admin),
             kv: self.kv.or(file.kv),
             kv_advertise: self.kv_advertise.or(file.kv_advertise),
+            http: self.http.or(file.http),
+            http_long_poll: self.http_long_poll.or(file.http_long_poll),
+            insecure: self.insecure || file.insecure,
             bootstrap: self.bootstrap || (!joined && file.bootstrap),
             voters: self.voters.or(file.voters),
             join: if joined { self.join } else { file.join },

@@ -13,7 +13,7 @@ use node::config::{NodeConfig, Start};
 use node::hosted::Hosts;
 use terminal::exit::{Failure, Kind};
 
-use crate::{admin, door, in_memory};
+use crate::{admin, door, in_memory, streams};
 
 /// Runs a node until it ends, and says why if that is no good end.
 pub fn serve(
@@ -21,6 +21,7 @@ pub fn serve(
     mut kernel: KernelConfig,
     admin: Option<&str>,
     door: Option<door::Settings>,
+    streams: Option<streams::Settings>,
 ) -> Result<()> {
     if kernel.ink == Ink::Ram {
         in_memory::check(
@@ -40,6 +41,9 @@ pub fn serve(
     config.limits.connections_max = config.limits.connections_max.min(half);
     if door.is_some() && kernel.ink == Ink::Ram {
         return Err(Failure::usage("--kv keeps its state on disk: leave --ink ram out").into());
+    }
+    if streams.is_some() && kernel.ink == Ink::Ram {
+        return Err(Failure::usage("--http keeps its state on disk: leave --ink ram out").into());
     }
     let office = PostOffice::default();
     kernel.office = office.clone();
@@ -75,8 +79,16 @@ pub fn serve(
             .into());
         }
     }
-    let door = door.map(|settings| door::start(&config, settings, office));
+    let door = door.map(|settings| door::start(&config, settings, office.clone()));
     let door = door.transpose()?;
+    let streams = streams.map(|settings| streams::start(&config, settings, office, bound));
+    let streams = match streams.transpose() {
+        Ok(streams) => streams,
+        Err(error) => {
+            door.into_iter().for_each(door::Running::stop);
+            return Err(error);
+        }
+    };
     if let Some(door) = &door {
         config.standing.door.clone_from(&door.advertise);
         config.hosts = Hosts::of_kind(door::DOOR, LogKind::Kv).with_door(door.figures.clone());
@@ -85,6 +97,11 @@ pub fn serve(
             "serving keys, by the protocol of Redis"
         );
     }
+    if let Some(streams) = &streams {
+        let spaces = Hosts::of_kind(streams::SPACES, LogKind::Streams);
+        config.hosts = std::mem::take(&mut config.hosts).and(spaces);
+        tracing::info!(address = %streams.address, "serving streams, over HTTP");
+    }
     let servers = config.places.iter().map(|place| place.address.clone());
     let servers = servers.collect();
     let data = config.directory.clone();
@@ -92,13 +109,15 @@ pub fn serve(
     let mut node = match Node::start(config, &mut *disk, linux::now()) {
         Ok(node) => node,
         Err(error) => {
+            streams.into_iter().for_each(streams::Running::stop);
             door.into_iter().for_each(door::Running::stop);
             return Err(Failure::new(Kind::Failure, error.to_string()).into());
         }
     };
     warn_of_other_clusters(node.cluster(), servers, data);
     let ran = kernel.run(&mut node).context("the event loop failed");
-    // Its states are flushed once the node hands out nothing more.
+    // Their states are flushed once the node hands out nothing more.
+    streams.into_iter().for_each(streams::Running::stop);
     door.into_iter().for_each(door::Running::stop);
     // The directory is ours until the last write has ended, however long the disk hangs: the next process
     // must not read what one of ours still changes.

@@ -11,7 +11,7 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
 pub const DEFAULT_VOTERS: u32 = 3;
 
 /// The settings. One that is not said is not there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,6 +26,13 @@ pub struct Settings {
     pub kv: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_advertise: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
+    /// In seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http_long_poll: Option<f64>,
+    #[serde(default)]
+    pub insecure: bool,
     #[serde(default)]
     pub bootstrap: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,6 +85,9 @@ impl Settings {
             admin: self.admin.clone(),
             kv: self.kv.clone(),
             kv_advertise: self.kv_advertise.clone(),
+            http: self.http.clone(),
+            http_long_poll: self.http_long_poll,
+            insecure: self.insecure,
             bootstrap: self.bootstrap,
             voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),
             join: self.join.clone(),

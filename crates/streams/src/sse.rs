@@ -24,7 +24,11 @@ pub fn event(name: &str, text: &str, out: &mut Vec<u8>) {
     while let Some(text) = rest {
         let end = text.find(['\r', '\n']);
         let (line, behind) = text.split_at(end.unwrap_or(text.len()));
-        out.extend_from_slice(b"\ndata: ");
+        out.extend_from_slice(b"\ndata:");
+        // A reader takes one space away.
+        if line.starts_with(' ') {
+            out.push(b' ');
+        }
         out.extend_from_slice(line.as_bytes());
         rest = end.map(|_| {
             let without = behind.strip_prefix("\r\n");
@@ -135,7 +139,7 @@ mod tests {
         event("data", "a\n\nevent: control\r\ndata: x\r\ry", &mut out);
         assert_eq!(
             String::from_utf8_lossy(&out),
-            "event: data\ndata: a\ndata: \ndata: event: control\ndata: data: x\ndata: \ndata: y\n\n"
+            "event: data\ndata:a\ndata:\ndata:event: control\ndata:data: x\ndata:\ndata:y\n\n"
         );
         assert_eq!(read(&out).len(), 1);
         assert_eq!(read(COMMENT), []);

@@ -74,6 +74,8 @@ pub struct LocalOptions {
     pub hosts: Vec<Host>,
     /// The port of loopback on which node 1, then node 2 … serves keys. Empty: none does.
     pub kv_ports: Vec<u16>,
+    /// … serves streams over HTTP. Empty: none does.
+    pub http_ports: Vec<u16>,
 }
 
 /// A place for a node: a namespace of its own, for example.
@@ -103,6 +105,7 @@ impl LocalOptions {
             voters: None,
             hosts: Vec::new(),
             kv_ports: Vec::new(),
+            http_ports: Vec::new(),
         }
     }
 }
@@ -335,6 +338,9 @@ impl LocalCluster {
         }
         if let Some(port) = self.options.kv_ports.get(self.at(id)) {
             command.arg("--kv").arg(format!("127.0.0.1:{port}"));
+        }
+        if let Some(port) = self.options.http_ports.get(self.at(id)) {
+            command.arg("--http").arg(format!("127.0.0.1:{port}"));
         }
         if let Some(told) = self.advertised_kv.get(self.at(id)) {
             command.arg("--kv-advertise").arg(told);

@@ -23,6 +23,7 @@ use crate::global::Global;
 const NODES: u32 = 3;
 const PORT: u16 = 7117;
 const KV_PORT: u16 = 7379;
+const HTTP_PORT: u16 = 4437;
 const READY_MAX: Duration = Duration::from_secs(30);
 const STOP_MAX: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
@@ -61,6 +62,18 @@ pub struct Arguments {
     /// Serve no keys
     #[arg(long, conflicts_with = "kv")]
     no_kv: bool,
+    /// Where the first node serves streams over HTTP, the next one at one higher; 4437 in a new directory, unless --port is given
+    #[arg(
+        long,
+        value_name = "BASE",
+        num_args = 0..=1,
+        default_missing_value = "4437",
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
+    http: Option<u16>,
+    /// Serve no streams over HTTP
+    #[arg(long, conflicts_with = "http")]
+    no_http: bool,
     /// Show the nodes' logs on standard error
     #[arg(long)]
     verbose: bool,
@@ -75,6 +88,9 @@ struct Layout {
     /// The first port at which keys are served, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kv: Option<u16>,
+    /// The first port at which streams are served over HTTP, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    http: Option<u16>,
 }
 
 const LAYOUT_FILE: &str = "cluster.json";
@@ -94,8 +110,13 @@ impl Arguments {
             Some(base) => port::from_base(base, layout.nodes)?,
             None => Vec::new(),
         };
+        let http_ports = match layout.http {
+            Some(base) => port::from_base(base, layout.nodes)?,
+            None => Vec::new(),
+        };
         let cluster = LocalCluster::prepare(LocalOptions {
             kv_ports,
+            http_ports,
             port_base: Some(layout.port),
             logs_shown: self.verbose,
             interrupted: interrupted.clone(),
@@ -141,6 +162,11 @@ impl Arguments {
                         None => self.kv.or(Some(KV_PORT)),
                         Some(_) => self.kv,
                     },
+                    http: match self.port {
+                        _ if self.no_http => None,
+                        None => self.http.or(Some(HTTP_PORT)),
+                        Some(_) => self.http,
+                    },
                 });
             }
             Err(error) => {
@@ -153,6 +179,10 @@ impl Arguments {
         layout.kv = match self.no_kv {
             true => None,
             false => self.kv.or(layout.kv),
+        };
+        layout.http = match self.no_http {
+            true => None,
+            false => self.http.or(layout.http),
         };
         if self.nodes.is_some_and(|nodes| nodes != layout.nodes) {
             let nodes = layout.nodes;
@@ -202,12 +232,21 @@ impl Arguments {
             format!("  logberg {server}kv init\n  redis-cli -c -p {port} set hello world\n")
         });
         let keys = keys.unwrap_or_default();
+        let streams = layout.http.map(|port| {
+            let stream = format!("localhost:{port}/v1/stream/hello");
+            format!(
+                "  curl -X PUT {stream} -H 'Content-Type: text/plain' -d 'hello '\n  \
+                 curl {stream} -H 'Content-Type: text/plain' -d world\n  \
+                 curl -N '{stream}?offset=-1&live=sse'\n"
+            )
+        });
+        let streams = streams.unwrap_or_default();
         show::print(format_args!(
             "{} nodes run at {servers}\nData and logs are in {}\n\n\
              In another terminal:\n  \
              echo hello | logberg {server}append main\n  \
              logberg {server}read main\n  \
-             logberg {server}status\n{keys}\n\
+             logberg {server}status\n{keys}{streams}\n\
              Ctrl-C stops them; the same command brings them back.",
             layout.nodes,
             self.dir.display()

@@ -30,6 +30,7 @@ mod verify;
 macro_rules! commands {
     ($($(#[$doc:meta])* $module:ident $name:ident),* $(,)?) => {
         #[derive(Debug, Subcommand)]
+        #[allow(clippy::large_enum_variant, reason = "there is one in a process")]
         pub enum Command {
             $($(#[$doc])* $name($module::Arguments),)*
             #[command(hide = true)]

@@ -15,7 +15,7 @@
 //!
 //! A part is of one of two kinds. Of a log's streams (version 1) the header says how long each is. Of a machine's rows (version 2) it says
 //! of which position they are; its pieces are pages of rows ([`wire::rows`]), of stream 0, and each part has all rows. Of a group of keys
-//! (version 3) they are such rows, and belong to the slots that the log's name says.
+//! (version 3) they are such rows, and belong to the slots that the log's name says. Of a space of streams (version 4) they are such rows.
 
 use std::io::{self, Read, Write};
 
@@ -36,8 +36,14 @@ const ROWS: u32 = 2;
 /// Rows of a group of keys. ‡ Another version: a program that knows machines alone would fill a machine of somebody's own with them.
 const KEYS: u32 = 3;
 
+/// Rows of a space of streams. ‡ Another version, likewise.
+const SPACES: u32 = 4;
+
+/// All that are read.
+const KNOWN: [u32; 4] = [STREAMS, ROWS, KEYS, SPACES];
+
 /// The newest version that is read.
-pub const FORMAT_VERSION: u32 = KEYS;
+pub const FORMAT_VERSION: u32 = SPACES;
 
 /// The largest payload of one piece.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
@@ -85,6 +91,7 @@ pub enum MachineKind {
     #[default]
     State,
     Kv,
+    Streams,
 }
 
 impl MachineKind {
@@ -92,6 +99,7 @@ impl MachineKind {
         match self {
             MachineKind::State => LogKind::State,
             MachineKind::Kv => LogKind::Kv,
+            MachineKind::Streams => LogKind::Streams,
         }
     }
 }
@@ -106,6 +114,7 @@ impl Header {
             (None, _) => STREAMS,
             (Some(_), MachineKind::State) => ROWS,
             (Some(_), MachineKind::Kv) => KEYS,
+            (Some(_), MachineKind::Streams) => SPACES,
         }
     }
 
@@ -323,7 +332,7 @@ impl<R: Read> PartReader<R> {
             });
         };
         let version = u32_at(&prefix, 8);
-        let is_known = [STREAMS, ROWS, KEYS].contains(&version);
+        let is_known = KNOWN.contains(&version);
         if &prefix[..8] != MAGIC || !is_known {
             return Err(reader.strange(&prefix));
         }
@@ -380,7 +389,7 @@ impl<R: Read> PartReader<R> {
         let is_ours = &prefix[..8] == MAGIC;
         match () {
             () if is_ours && fits(version) => BackupError::OtherVersion { found: version },
-            () if is_ours || [STREAMS, ROWS, KEYS].into_iter().any(fits) => BackupError::Damaged {
+            () if is_ours || KNOWN.into_iter().any(fits) => BackupError::Damaged {
                 at: 0,
                 what: "its first bytes are not those that its checksum is of",
             },

@@ -178,7 +178,7 @@ impl Client {
             return Err(TakeError::Directory);
         }
         let kind = self.log(log)?.kind;
-        let kinds = [MachineKind::State, MachineKind::Kv];
+        let kinds = [MachineKind::State, MachineKind::Kv, MachineKind::Streams];
         let mut kinds = kinds.into_iter();
         let machines = kinds.find(|known| known.of_log().to_string() == kind);
         let (source, state, streams) = match machines {

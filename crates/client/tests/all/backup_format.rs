@@ -233,6 +233,14 @@ fn keys_are_of_another_version_than_other_rows() {
     };
     let (bytes, _) = part_of_rows(&keys, &[]);
     assert_eq!(bytes[8..12], [3, 0, 0, 0]);
+    let streams = Header {
+        kind: MachineKind::Streams,
+        ..header_of_rows(9)
+    };
+    let (space, _) = part_of_rows(&streams, &[]);
+    assert_eq!(space[8..12], [4, 0, 0, 0]);
+    let reader = PartReader::open(&space[..]).expect("it is sound");
+    assert_eq!(reader.header(), &streams);
     let reader = PartReader::open(&bytes[..]).expect("it is sound");
     assert_eq!(reader.header(), &keys);
     // Streams have no machine.
@@ -302,13 +310,13 @@ fn a_writer_takes_only_what_it_is_owed() {
 #[test]
 fn another_version_is_named() {
     let (mut bytes, _) = part(&header(Vec::new()), 1);
-    bytes[8] = 4;
+    bytes[8] = 5;
     let json = 20..20 + u32::from_le_bytes(bytes[12..16].try_into().expect("four")) as usize;
     let checksum = crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), &bytes[json]);
     bytes[16..20].copy_from_slice(&checksum.to_le_bytes());
     let error = read(&bytes).expect_err("it is newer");
     assert!(
-        matches!(error, BackupError::OtherVersion { found: 4 }),
+        matches!(error, BackupError::OtherVersion { found: 5 }),
         "{error}"
     );
     assert!(matches!(read(b"hello"), Err(BackupError::NotABackup)));

@@ -59,8 +59,19 @@ impl Node {
             }
             None => self.host_of(piece.log, piece.request),
         };
-        if let Some(to) = to {
-            self.send_group_word(to, true, piece);
+        // ‡ Who asks is told if nobody hears the question: it did nothing.
+        match to {
+            Some(to) if self.peers.hears(to) || to == self.env.own.identity.node => {
+                self.send_group_word(to, true, piece);
+            }
+            _ => {
+                let nothing = Piece {
+                    bytes: Vec::new(),
+                    ..piece
+                };
+                let own = self.env.own.identity.node;
+                self.send_group_word(own, false, nothing);
+            }
         }
     }
 

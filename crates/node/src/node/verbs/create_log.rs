@@ -45,7 +45,7 @@ impl Want for CreateLog {
 }
 
 impl Node {
-    /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…] [kind=bytes|state]`
+    /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…] [kind=bytes|state|streams]`
     pub(super) fn create_named_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { conn, request, .. } = caller;
         request.check()?;

@@ -1,0 +1,46 @@
+//! How much of everything the door holds.
+
+use std::time::Duration;
+
+use crate::cursor;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Requests that are being answered, live reads among them.
+    pub requests_max: usize,
+    /// Live reads among them.
+    pub live_max: usize,
+    pub connections_max: usize,
+    /// Connections of one address of another machine.
+    pub connections_of_one_max: usize,
+    /// A read that finds nothing waits so long.
+    pub long_poll: Duration,
+    /// The head of a request is whole after so long; a quiet connection ends as well.
+    pub head_within: Duration,
+    /// Whoever takes nothing of an answer for so long is disconnected.
+    pub stuck_after: Duration,
+    /// Requests that are under way when the node stops are given so long.
+    pub farewell: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            requests_max: 30_000,
+            live_max: 20_000,
+            connections_max: 24_000,
+            connections_of_one_max: 1_024,
+            long_poll: Duration::from_secs(20),
+            head_within: Duration::from_secs(30),
+            stuck_after: Duration::from_secs(30),
+            farewell: Duration::from_secs(1),
+        }
+    }
+}
+
+impl Bounds {
+    /// A connection of events ends after 45 to 75 seconds: not all of a crowd at once.
+    pub fn events_for(&self) -> Duration {
+        Duration::from_millis(45_000 + cursor::chance() % 30_000)
+    }
+}

@@ -1,0 +1,236 @@
+//! Live reads as events (SSE).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::Response;
+use hyper::body::Bytes;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
+use serde::Serialize;
+use streams::sse::{self, Encoding};
+use streams::{Found, Lifetime, Offset, Path, Read};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::body::Body;
+use crate::cursor;
+use crate::fault::Fault;
+use crate::headers;
+use crate::query::Query;
+use crate::read::set;
+use crate::serve::{Door, LivePermit};
+use crate::space::now_ms;
+use crate::tails::Tail;
+
+/// A quiet connection hears something so often.
+const COMMENT_EVERY: Duration = Duration::from_secs(15);
+/// A reader that takes nothing for so long is given up.
+const STUCK_AFTER: Duration = Duration::from_secs(30);
+/// Pieces that wait for a slow reader.
+const PIECES_MAX: usize = 2;
+
+/// The event that says where a reader stands.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Control {
+    stream_next_offset: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_cursor: Option<String>,
+    #[serde(skip_serializing_if = "is_false")]
+    up_to_date: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    stream_closed: bool,
+}
+
+fn is_false(is: &bool) -> bool {
+    !is
+}
+
+/// A reader of events.
+struct Reader {
+    door: Arc<Door>,
+    path: Path,
+    tail: Arc<Tail>,
+    id: u64,
+    encoding: Encoding,
+    /// All readers of the stream have the same events.
+    is_usual: bool,
+    lifetime: Lifetime,
+    cursor: Option<u64>,
+    out: mpsc::Sender<Bytes>,
+    at: Offset,
+    ends_at: Instant,
+    _live: LivePermit,
+}
+
+/// The reader is gone, or has been told all.
+struct Over;
+
+impl Door {
+    pub fn events(
+        self: &Arc<Door>,
+        path: Path,
+        first: Read,
+        query: &Query,
+    ) -> Result<Response<Body>, Fault> {
+        let live = self.begin_live()?;
+        let media = &first.standing.place.media;
+        let usual = match (media.is_json(), media.is_text()) {
+            (true, _) => Encoding::Json,
+            (_, true) => Encoding::Text,
+            _ => Encoding::Base64,
+        };
+        let encoding = match query.base64 {
+            true => Encoding::Base64,
+            false => usual,
+        };
+        let (out, body) = mpsc::channel(PIECES_MAX);
+        let id = first.standing.place.id;
+        let reader = Reader {
+            door: self.clone(),
+            path,
+            tail: self.tails.of(id),
+            id,
+            encoding,
+            is_usual: encoding == usual,
+            lifetime: first.standing.lifetime,
+            cursor: query.cursor,
+            out,
+            at: first.from,
+            ends_at: Instant::now() + self.bounds.events_for(),
+            _live: live,
+        };
+        let mut response = Response::new(Body::Live(body));
+        let headers = response.headers_mut();
+        set(headers, CONTENT_TYPE, "text/event-stream");
+        set(headers, CACHE_CONTROL, "no-cache");
+        if encoding == Encoding::Base64 {
+            set(headers, headers::SSE_ENCODING, "base64");
+        }
+        tokio::spawn(async move {
+            // How it ended is seen by whoever reads.
+            let _: Result<(), Over> = reader.run(first).await;
+        });
+        Ok(response)
+    }
+}
+
+impl Reader {
+    async fn send(&self, bytes: Bytes) -> Result<(), Over> {
+        match timeout(STUCK_AFTER, self.out.send(bytes)).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(Over),
+        }
+    }
+
+    /// Sends the bytes of a read, and where the reader stands behind them.
+    async fn tell(
+        &mut self,
+        read: &Read,
+        event: Option<Bytes>,
+        is_at_tail: bool,
+    ) -> Result<(), Over> {
+        let is_last = is_at_tail && read.standing.place.is_closed;
+        let whole = match self.encoding {
+            Encoding::Text if !is_last => sse::whole_characters(&read.bytes),
+            _ => read.bytes.len(),
+        };
+        let (bytes, cut) = read.bytes.split_at(whole);
+        let mut out = Vec::new();
+        match event {
+            Some(event) if cut.is_empty() => self.send(event).await?,
+            _ if bytes.is_empty() => {}
+            _ => sse::data(self.encoding, bytes, &mut out),
+        }
+        self.at = match cut.is_empty() {
+            true => read.next,
+            false => read.offset_at(whole),
+        };
+        let is_at_tail = is_at_tail && cut.is_empty();
+        self.cursor = (!is_last).then(|| cursor::next(self.cursor));
+        let control = Control {
+            stream_next_offset: self.at.to_string(),
+            stream_cursor: self.cursor.map(|cursor| cursor.to_string()),
+            up_to_date: is_at_tail,
+            stream_closed: is_last,
+        };
+        let text = serde_json::to_string(&control).unwrap_or_default();
+        sse::event("control", &text, &mut out);
+        self.send(Bytes::from(out)).await?;
+        match is_last {
+            true => Err(Over),
+            false => Ok(()),
+        }
+    }
+
+    async fn run(mut self, first: Read) -> Result<(), Over> {
+        let mut moves = self.tail.moves();
+        let mut ends = self.door.ends.clone();
+        let is_at_tail = first.is_at_tail();
+        // A first read with a barrier, before the tail was watched: what comes is read below.
+        self.tell(&first, None, is_at_tail).await?;
+        drop(first);
+        let mut quiet_until = Instant::now() + COMMENT_EVERY;
+        let mut touch_at = self.touch_at();
+        loop {
+            moves.borrow_and_update();
+            let tail = self.tail.clone();
+            let read = tail.read(&self.door.space, &self.path, self.at).await;
+            let Ok(Found::There(recent)) = read else {
+                return Err(Over);
+            };
+            if recent.read.standing.place.id != self.id {
+                return Err(Over);
+            }
+            let is_at_tail = tail.is_at_tail(&recent);
+            let is_last = is_at_tail && recent.read.is_last();
+            if !recent.read.bytes.is_empty() || is_last {
+                let before = self.at;
+                let event = self.is_usual && !recent.read.bytes.is_empty();
+                let event = event.then(|| recent.event(self.encoding));
+                self.tell(&recent.read, event, is_at_tail).await?;
+                quiet_until = Instant::now() + COMMENT_EVERY;
+                if self.at != before && !is_at_tail {
+                    continue;
+                }
+            }
+            if *ends.borrow() || Instant::now() >= self.ends_at {
+                return Err(Over);
+            }
+            let soonest = self.ends_at.min(quiet_until).min(touch_at);
+            tokio::select! {
+                _ = moves.changed() => {}
+                _ = ends.changed() => {}
+                () = self.out.closed() => return Err(Over),
+                () = sleep_until(soonest) => {
+                    if Instant::now() >= quiet_until {
+                        self.send(Bytes::from_static(sse::COMMENT)).await?;
+                        quiet_until = Instant::now() + COMMENT_EVERY;
+                    }
+                    if Instant::now() >= touch_at {
+                        self.touch().await?;
+                        touch_at = self.touch_at();
+                    }
+                }
+            }
+        }
+    }
+
+    /// A stream whose time runs from its last use is used as long as somebody reads it.
+    async fn touch(&self) -> Result<(), Over> {
+        let touched = self.door.space.touch(self.path.clone(), true).await;
+        touched.map_err(|_| Over)
+    }
+
+    fn touch_at(&self) -> Instant {
+        let far = Duration::from_secs(24 * 60 * 60);
+        let after = match self.lifetime {
+            Lifetime::Endless => far,
+            Lifetime::Until { ms } => Duration::from_millis(ms.saturating_sub(now_ms()) + 1),
+            Lifetime::Idle { seconds } => {
+                Duration::from_millis(seconds.saturating_mul(500).max(500))
+            }
+        };
+        Instant::now() + after.min(far)
+    }
+}

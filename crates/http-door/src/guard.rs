@@ -1,0 +1,199 @@
+//! Who may ask from where: a web page of anybody is no user of this machine.
+//!
+//! While there are no credentials, whoever reaches the door may do all. A browser reaches it on its own machine for every page that it shows, so requests
+//! of pages are told from those of programs: by their origin, and by the name under which they reach us.
+
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, CONTENT_SECURITY_POLICY, FORWARDED,
+    HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, VARY, VIA, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Response, StatusCode, Uri};
+
+use crate::body::Body;
+use crate::fault::Fault;
+use crate::headers;
+use crate::read::set;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// Whether this is the machine itself: a name or an address that leads nowhere else.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, _)) => {
+                return address
+                    .parse()
+                    .is_ok_and(|ip: std::net::Ipv6Addr| ip.is_loopback());
+            }
+            None => return false,
+        },
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    let is_address = |ip: std::net::Ipv4Addr| ip.is_loopback();
+    name.eq_ignore_ascii_case("localhost")
+        || name.to_ascii_lowercase().ends_with(".localhost")
+        || name.parse().is_ok_and(is_address)
+}
+
+/// The host of an origin.
+fn host_of(origin: &str) -> Option<&str> {
+    let host = origin
+        .strip_prefix("http://")
+        .or_else(|| origin.strip_prefix("https://"))?;
+    (!host.is_empty() && !host.contains('/')).then_some(host)
+}
+
+fn refuse(message: &str, remedy: &str) -> Fault {
+    Fault::new(403, "forbidden", message, remedy)
+}
+
+/// The host that a request is for.
+pub fn host<'a>(uri: &'a Uri, asked: &'a HeaderMap) -> Option<&'a str> {
+    let said = asked.get(HOST).and_then(|host| host.to_str().ok());
+    // HTTP/2 says it in the address.
+    said.or_else(|| uri.authority().map(|authority| authority.as_str()))
+}
+
+/// Whether somebody without a credential may ask this.
+///
+/// `is_open`: the door is for other machines too, by its owner's word.
+///
+/// Errors: no; whatever the method.
+pub fn check(uri: &Uri, asked: &HeaderMap, is_open: bool) -> Result<(), Fault> {
+    let is_ours = host(uri, asked).is_some_and(is_loopback);
+    // ‡ A page's own name may be made to lead here.
+    if !is_ours && !is_open {
+        return Err(refuse(
+            "the request is for a host of another name",
+            "reach this door as localhost or 127.0.0.1",
+        ));
+    }
+    if let Some(origin) = asked.get(ORIGIN) {
+        let host = origin.to_str().ok().and_then(host_of);
+        if !host.is_some_and(is_loopback) {
+            return Err(refuse(
+                "a web page of another machine asks, and this door has no credentials",
+                "serve the page from localhost, or ask from its server",
+            ));
+        }
+    }
+    if asked
+        .get(SEC_FETCH_SITE)
+        .is_some_and(|site| site == "cross-site")
+    {
+        return Err(refuse(
+            "a web page of another site asks, and this door has no credentials",
+            "serve the page from the same name as this door, or ask from its server",
+        ));
+    }
+    let is_forwarding = |name: &HeaderName| {
+        *name == FORWARDED || *name == VIA || name.as_str().starts_with("x-forwarded-")
+    };
+    if asked.keys().any(is_forwarding) && !is_open {
+        return Err(refuse(
+            "a proxy hands on requests of others, and this door has no credentials",
+            "start the node with --insecure if everybody behind that proxy may do all",
+        ));
+    }
+    Ok(())
+}
+
+/// The answer to a browser that asks what it may ask.
+pub fn preflight() -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let answered = response.headers_mut();
+    set(
+        answered,
+        ACCESS_CONTROL_ALLOW_METHODS,
+        "DELETE, GET, HEAD, OPTIONS, POST, PUT",
+    );
+    set(answered, ACCESS_CONTROL_ALLOW_HEADERS, headers::ASKED);
+    set(answered, ACCESS_CONTROL_MAX_AGE, 600);
+    response
+}
+
+/// What every answer says.
+///
+/// ‡ A stream's writer writes what a browser may show: as a page of nobody's, which runs nothing.
+pub fn seal(response: &mut Response<Body>, origin: Option<HeaderValue>) {
+    let answered = response.headers_mut();
+    let fixed = HeaderValue::from_static;
+    answered.insert(X_CONTENT_TYPE_OPTIONS, fixed("nosniff"));
+    answered.insert(RESOURCE_POLICY, fixed("same-site"));
+    answered.insert(
+        CONTENT_SECURITY_POLICY,
+        fixed("sandbox; default-src 'none'"),
+    );
+    answered.insert(VARY, fixed("Authorization, Origin"));
+    if let Some(origin) = origin {
+        answered.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        answered.insert(ACCESS_CONTROL_EXPOSE_HEADERS, fixed(headers::EXPOSED));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            (
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            )
+        };
+        pairs.iter().map(pair).collect()
+    }
+
+    fn may(pairs: &[(&'static str, &'static str)], is_open: bool) -> bool {
+        check(&Uri::from_static("/v1/stream/a"), &asked(pairs), is_open).is_ok()
+    }
+
+    #[test]
+    fn a_web_page_of_another_machine_is_refused() {
+        let here = ("host", "localhost:4437");
+        assert!(may(&[here], false));
+        assert!(may(&[("host", "127.0.0.1:4437")], false));
+        assert!(may(&[("host", "[::1]:4437")], false));
+        assert!(may(&[here, ("origin", "http://localhost:3000")], false));
+        assert!(may(
+            &[
+                here,
+                ("origin", "http://[::1]:3000"),
+                ("sec-fetch-site", "same-site")
+            ],
+            false
+        ));
+        for pairs in [
+            &[("host", "evil.example:4437")][..],
+            &[("host", "localhost.evil.example")],
+            &[("host", "127.0.0.1.evil.example")],
+            &[],
+            &[here, ("origin", "null")],
+            &[here, ("origin", "https://evil.example")],
+            &[here, ("origin", "http://localhost.evil.example")],
+            &[here, ("origin", "file://localhost")],
+            &[here, ("sec-fetch-site", "cross-site")],
+            &[here, ("x-forwarded-for", "10.0.0.1")],
+            &[here, ("via", "1.1 proxy")],
+            &[here, ("forwarded", "for=10.0.0.1")],
+        ] {
+            assert!(!may(pairs, false), "{pairs:?}");
+        }
+        // Whoever opens the door has no more pages than before.
+        assert!(may(
+            &[("host", "streams.example"), ("via", "1.1 proxy")],
+            true
+        ));
+        assert!(!may(
+            &[
+                ("host", "streams.example"),
+                ("origin", "https://evil.example")
+            ],
+            true
+        ));
+    }
+}

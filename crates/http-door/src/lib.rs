@@ -1,0 +1,45 @@
+//! The HTTP door: named streams, by the Durable Streams Protocol, for whoever speaks HTTP.
+//!
+//! ```text
+//!  client ─▶ listen: a connection ─▶ serve: guard, route, grant ─┬─ write: PUT, POST, DELETE ─▶ space ─ Submit ─▶ Spaces
+//!                                                                 ├─ read: GET, HEAD ─────────▶ space ─ See ────▶ rows, on this node
+//!                                                                 └─ events: GET, live ◀─ tails ◀─ rows were applied
+//! ```
+//!
+//! It runs on threads of its own, and knows no terms and no slots: letters go to the [`Spaces`](spaces::Spaces) of its node, and closures come back.
+//! Reads are answered on the node that was asked, with all that was answered anywhere before; writes are executed where the space is led.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `listen`, `stuck`, `bounds` | connections, and how much of everything there may be |
+//! | `serve`, `route`, `guard` | a request: what it asks for, what its asker needs, where it comes from |
+//! | `headers`, `query`, `cursor` | the protocol's words |
+//! | `write`, `read`, `events` | the answers |
+//! | `fault`, `body` | errors; bytes that are there, or come |
+//! | `space`, `tails` | the space; whoever waits at the tails of its streams |
+
+#![forbid(unsafe_code)]
+
+mod body;
+mod bounds;
+mod cursor;
+mod events;
+mod fault;
+mod guard;
+mod headers;
+mod listen;
+mod query;
+mod read;
+mod route;
+mod serve;
+mod space;
+mod stuck;
+mod tails;
+mod write;
+
+pub use bounds::Bounds;
+pub use listen::{Config, Running, start};
+pub use route::{Need, Operation, Principal, Route, SPACE};
+pub use space::{Handle, Space, Spaces};
+pub use tails::Tails;
+pub use write::BODY_BYTES_MAX;

@@ -1,0 +1,236 @@
+//! GET and HEAD: what is there, and what comes.
+
+use std::sync::Arc;
+
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use streams::{Found, From, Lifetime, Path, READ_BYTES_MAX, Read, Standing, json};
+use tokio::time::Instant;
+
+use crate::body::Body;
+use crate::cursor;
+use crate::fault::Fault;
+use crate::headers;
+use crate::query::{Live, Query};
+use crate::serve::Door;
+use crate::space::now_ms;
+
+pub fn set(headers: &mut HeaderMap, name: HeaderName, value: impl ToString) {
+    if let Ok(value) = HeaderValue::from_str(&value.to_string()) {
+        headers.insert(name, value);
+    }
+}
+
+/// What a read found, or why it has no answer.
+pub fn found<T>(found: Found<T>) -> Result<T, Fault> {
+    match found {
+        Found::There(there) => Ok(there),
+        Found::Nothing => Err(Fault::not_found()),
+        Found::Deleted => Err(Fault::deleted()),
+        Found::OtherOffset => Err(Fault::new(
+            410,
+            "other-offset",
+            "the offset is of another stream, or of one of this name that is gone",
+            "read from the beginning, with offset=-1",
+        )),
+        Found::WrongOffset => Err(Fault::new(
+            400,
+            "bad-offset",
+            "the offset is behind the stream's tail, or within a message",
+            "use one that an answer of this stream had in Stream-Next-Offset",
+        )),
+    }
+}
+
+impl Door {
+    pub async fn stand(&self, path: Path) -> Result<Response<Body>, Fault> {
+        let mut standing = found(self.space.stand(path.clone()).await?)?;
+        if standing.is_over(now_ms()) {
+            self.space.touch(path.clone(), false).await?;
+            standing = found(self.space.stand(path).await?)?;
+        }
+        let mut response = Response::new(Body::empty());
+        let headers = response.headers_mut();
+        describe(headers, &standing);
+        set(headers, headers::NEXT_OFFSET, standing.place.tail);
+        set(headers, ETAG, headers::etag_of_tail(&standing.place));
+        set(headers, CACHE_CONTROL, "no-store");
+        match standing.lifetime {
+            Lifetime::Endless => {}
+            Lifetime::Idle { seconds } => set(headers, headers::TTL, seconds),
+            Lifetime::Until { ms } => {
+                if let Some(time) = headers::rfc3339(ms) {
+                    set(headers, headers::EXPIRES_AT, time);
+                }
+            }
+        }
+        if standing.place.is_closed {
+            set(headers, headers::CLOSED, "true");
+        }
+        Ok(response)
+    }
+
+    pub async fn read(
+        self: &Arc<Door>,
+        path: Path,
+        query: &Query,
+        asked: &HeaderMap,
+    ) -> Result<Response<Body>, Fault> {
+        let from = query.from;
+        let bytes_max = match query.live {
+            Live::No | Live::LongPoll => READ_BYTES_MAX,
+            Live::Sse => crate::tails::LIVE_BYTES_MAX,
+        };
+        let read = self.space.read(path.clone(), from, bytes_max, query.stale);
+        let read = found(read.await?)?;
+        self.note_use(&path, &read.standing).await?;
+        match query.live {
+            Live::No => Ok(caught_up(read, from, asked)),
+            Live::LongPoll => self.long_poll(path, read, query).await,
+            Live::Sse => self.events(path, read, query),
+        }
+    }
+
+    /// ‡ Whoever reads a stream whose time runs is answered once that is noted, or the stream's end is.
+    pub async fn note_use(&self, path: &Path, standing: &Standing) -> Result<(), Fault> {
+        let now_ms = now_ms();
+        match standing.is_over(now_ms) || standing.notes_use(now_ms) {
+            true => self.space.touch(path.clone(), true).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn long_poll(
+        &self,
+        path: Path,
+        read: Read,
+        query: &Query,
+    ) -> Result<Response<Body>, Fault> {
+        if !read.bytes.is_empty() || read.is_last() {
+            return Ok(polled(&read, query));
+        }
+        let _live = self.begin_live()?;
+        let at = read.next;
+        let id = read.standing.place.id;
+        let tail = self.tails.of(id);
+        let mut moves = tail.moves();
+        let until = Instant::now() + self.bounds.long_poll;
+        let mut ends = self.ends.clone();
+        loop {
+            moves.borrow_and_update();
+            let again = found(tail.read(&self.space, &path, at).await?)?;
+            if again.read.standing.place.id != id {
+                return Err(Fault::not_found());
+            }
+            let is_last = again.read.is_last() && tail.is_at_tail(&again);
+            let is_over = Instant::now() >= until || *ends.borrow();
+            if !again.read.bytes.is_empty() || is_last || is_over {
+                return Ok(polled(&again.read, query));
+            }
+            tokio::select! {
+                // Until is looked at above.
+                _ = tokio::time::sleep_until(until) => {}
+                _ = ends.changed() => {}
+                _ = moves.changed() => {}
+            }
+        }
+    }
+}
+
+/// What every answer about a stream says.
+pub fn describe(headers: &mut HeaderMap, standing: &Standing) {
+    set(headers, CONTENT_TYPE, standing.place.media.as_str());
+}
+
+fn position(headers: &mut HeaderMap, read: &Read) {
+    set(headers, headers::NEXT_OFFSET, read.next);
+    if read.is_at_tail() {
+        set(headers, headers::UP_TO_DATE, "true");
+    }
+    if read.is_last() {
+        set(headers, headers::CLOSED, "true");
+    }
+}
+
+/// The bytes of a read as a body.
+fn body(standing: &Standing, bytes: Vec<u8>) -> Body {
+    match standing.place.media.is_json() {
+        true => Body::from(json::array(&bytes)),
+        false => Body::from(bytes),
+    }
+}
+
+fn etag(read: &Read) -> String {
+    let Read {
+        standing,
+        from,
+        next,
+        ..
+    } = read;
+    headers::etag(&standing.place, *from, *next, read.is_last())
+}
+
+fn caught_up(mut read: Read, from: From, asked: &HeaderMap) -> Response<Body> {
+    let etag = etag(&read);
+    let is_known = from != From::Tail && headers::has(asked, &etag);
+    let mut response = match is_known {
+        true => Response::new(Body::empty()),
+        false => {
+            let bytes = std::mem::take(&mut read.bytes);
+            Response::new(body(&read.standing, bytes))
+        }
+    };
+    if is_known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let headers = response.headers_mut();
+    describe(headers, &read.standing);
+    position(headers, &read);
+    if from == From::Tail {
+        // What is there now is over soon.
+        set(headers, CACHE_CONTROL, "no-store");
+    } else {
+        set(headers, ETAG, etag);
+        set(headers, CACHE_CONTROL, cache_control(&read));
+    }
+    response
+}
+
+/// ‡ What ends at the tail is to be asked for again: more may be there by then, and a browser that has appended wants to see it.
+fn cache_control(read: &Read) -> String {
+    if read.is_at_tail() {
+        return "no-cache".to_owned();
+    }
+    let standing = &read.standing;
+    let left_ms = standing
+        .lifetime
+        .ends_ms(standing.touched_ms)
+        .map(|ends| ends.saturating_sub(now_ms()));
+    let left = left_ms.map_or(60, |ms| ms / 1_000).min(60);
+    format!("public, max-age={left}")
+}
+
+fn polled(read: &Read, query: &Query) -> Response<Body> {
+    let is_empty = read.bytes.is_empty();
+    let mut response = match is_empty {
+        true => Response::new(Body::empty()),
+        false => Response::new(body(&read.standing, read.bytes.clone())),
+    };
+    if is_empty {
+        *response.status_mut() = StatusCode::NO_CONTENT;
+    }
+    let headers = response.headers_mut();
+    position(headers, read);
+    if !read.is_last() {
+        set(headers, headers::CURSOR, cursor::next(query.cursor));
+    }
+    match is_empty {
+        true => set(headers, CACHE_CONTROL, "no-store"),
+        false => {
+            describe(headers, &read.standing);
+            set(headers, ETAG, etag(read));
+            set(headers, CACHE_CONTROL, cache_control(read));
+        }
+    }
+    response
+}

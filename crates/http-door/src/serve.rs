@@ -1,0 +1,149 @@
+//! A request, and its answer.
+
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
+use hyper::{Method, Request, Response};
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+
+use crate::body::Body;
+use crate::bounds::Bounds;
+use crate::fault::Fault;
+use crate::guard;
+use crate::query::{List, Query};
+use crate::read::set;
+use crate::route::{Principal, Route, admit};
+use crate::space::Handle;
+use crate::tails::Tails;
+use crate::write::BODY_PIECES_MAX;
+
+/// The things that all requests share.
+pub struct Door {
+    pub space: Handle,
+    pub tails: Tails,
+    pub bounds: Bounds,
+    /// Other machines may reach it, by its owner's word.
+    pub is_open: bool,
+    pub requests: Arc<Semaphore>,
+    pub live: Arc<Semaphore>,
+    /// Pieces of bodies.
+    pub bodies: Semaphore,
+    /// The node stops.
+    pub ends: watch::Receiver<bool>,
+}
+
+pub struct LivePermit {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Door {
+    pub fn new(
+        space: Handle,
+        tails: Tails,
+        bounds: Bounds,
+        is_open: bool,
+        ends: watch::Receiver<bool>,
+    ) -> Door {
+        Door {
+            space,
+            tails,
+            is_open,
+            requests: Arc::new(Semaphore::new(bounds.requests_max)),
+            live: Arc::new(Semaphore::new(bounds.live_max)),
+            bodies: Semaphore::new(BODY_PIECES_MAX),
+            bounds,
+            ends,
+        }
+    }
+
+    /// Errors: as many live reads as there may be are under way.
+    pub fn begin_live(&self) -> Result<LivePermit, Fault> {
+        let permit = self.live.clone().try_acquire_owned();
+        let full = |_| Fault::not_now("this node serves as many live reads as it may");
+        let permit = permit.map_err(full)?;
+        Ok(LivePermit { _permit: permit })
+    }
+
+    /// Answers a request, whatever it is.
+    pub async fn answer(self: Arc<Door>, request: Request<Incoming>) -> Response<Body> {
+        let origin = request.headers().get(ORIGIN).cloned();
+        let is_head = request.method() == Method::HEAD;
+        let checked = guard::check(request.uri(), request.headers(), self.is_open);
+        // Only who may see an answer is told so.
+        let origin = origin.filter(|_| checked.is_ok());
+        let answered = match checked {
+            Ok(()) => self.admitted(request).await,
+            // ‡ Whoever asks what may be asked is told, and no origin is named: a browser goes no further.
+            Err(_) if request.method() == Method::OPTIONS => Ok(guard::preflight()),
+            Err(fault) => Err(fault),
+        };
+        let mut response = answered.unwrap_or_else(Fault::into_response);
+        if is_head && !matches!(response.body(), Body::Whole(bytes) if bytes.is_empty()) {
+            *response.body_mut() = Body::empty();
+        }
+        guard::seal(&mut response, origin);
+        response
+    }
+
+    async fn admitted(
+        self: Arc<Door>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Body>, Fault> {
+        let full = |_| Fault::not_now("this node answers as many requests as it may");
+        let _permit = self.requests.clone().try_acquire_owned().map_err(full)?;
+        let (head, body) = request.into_parts();
+        let route = Route::of(&head.method, head.uri.path())?;
+        admit(Principal::Anonymous, route.needs().as_ref())?;
+        let query = head.uri.query().unwrap_or_default();
+        match route {
+            Route::Create(path) => {
+                let host = guard::host(&head.uri, &head.headers).unwrap_or_default();
+                let address = format!("http://{host}{}", head.uri.path());
+                self.create(path, &head.headers, body, &address).await
+            }
+            Route::Append(path) => self.append(path, &head.headers, body).await,
+            Route::Read(path) => {
+                let query = Query::parse(query)?;
+                self.read(path, &query, &head.headers).await
+            }
+            Route::Stand(path) => self.stand(path).await,
+            Route::Delete(path) => self.delete(path).await,
+            Route::List => self.list(&List::parse(query)?).await,
+            Route::Preflight => Ok(guard::preflight()),
+            Route::Health => match *self.ends.borrow() {
+                true => Err(Fault::not_now("this node is stopping")),
+                false => Ok(Response::new(Body::from("ok\n"))),
+            },
+        }
+    }
+
+    async fn list(&self, list: &List) -> Result<Response<Body>, Fault> {
+        let List {
+            prefix,
+            after,
+            limit,
+        } = list.clone();
+        let (listed, more) = self.space.list(prefix, after, limit).await?;
+        let streams: Vec<_> = listed
+            .iter()
+            .map(|listed| {
+                let place = &listed.standing.place;
+                json!({
+                    "name": listed.path,
+                    "type": place.media.as_str(),
+                    "bytes": place.tail.position,
+                    "tail": place.tail.to_string(),
+                    "closed": place.is_closed,
+                })
+            })
+            .collect();
+        let text = json!({"streams": streams, "after": more});
+        let mut response = Response::new(Body::from(format!("{text}\n")));
+        let answered = response.headers_mut();
+        answered.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        set(answered, hyper::header::CACHE_CONTROL, "no-store");
+        Ok(response)
+    }
+}

@@ -1,0 +1,219 @@
+//! The HTTP door: named streams. Their spaces are a machine beside the node, on a thread of its own; the door's threads ask it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use anyhow::Result;
+use client::{AdminError, Client, NewLog, Timeouts};
+use formats::LogKind;
+use host::{Bounds, Host, HostConfig, OnDisk};
+use http_door::{Handle, Space, Tails};
+use linux::{Kernel, KernelConfig, LinuxDisk, PostOffice, Stopper};
+use node::config::NodeConfig;
+use ops::{Disk, MachineId};
+use spaces::{Moved, Noticed, Spaces};
+use terminal::exit::{Failure, Kind};
+
+/// The machine that a node's letters about spaces go to.
+pub const SPACES: MachineId = MachineId(2);
+
+pub struct Settings {
+    pub listen: String,
+    /// Other machines may reach it, though it knows no credentials.
+    pub insecure: bool,
+    /// A read that finds nothing waits so long.
+    pub long_poll: Option<Duration>,
+}
+
+/// A door that runs, and its spaces.
+pub struct Running {
+    pub address: SocketAddr,
+    door: http_door::Running,
+    stopper: Stopper,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    pub fn stop(self) {
+        self.door.stop();
+        self.stopper.stop();
+        if self.thread.join().is_err() {
+            tracing::error!("the spaces of streams panicked");
+        }
+    }
+}
+
+/// Starts it. Spaces come to it once the node runs, which listens at this address.
+pub fn start(
+    config: &NodeConfig,
+    settings: Settings,
+    office: PostOffice,
+    node: SocketAddr,
+) -> Result<Running> {
+    let listener = listen(&settings)?;
+    let tails = Tails::default();
+    let shelves = OnDisk::beside(&config.directory, config.limits.disk_reserve_bytes);
+    let (tell, told) = mpsc::channel();
+    let (its_office, its_tails) = (office.clone(), tails.clone());
+    let run = move || {
+        let (mut kernel, mut spaces) = match open(shelves, its_office, its_tails) {
+            Ok((kernel, spaces)) => {
+                let _ = tell.send(Ok(kernel.stopper()));
+                (kernel, spaces)
+            }
+            Err(error) => return drop(tell.send(Err(error))),
+        };
+        if let Err(error) = kernel.run(&mut spaces) {
+            tracing::error!(%error, "the event loop of the spaces failed: streams are answered no more");
+        }
+    };
+    let thread = thread::Builder::new()
+        .name("spaces".to_owned())
+        .spawn(run)?;
+    let failed = |why: String| Failure::new(Kind::Failure, format!("cannot serve streams: {why}"));
+    let stopper = match told.recv() {
+        Ok(Ok(stopper)) => stopper,
+        Ok(Err(error)) => return Err(failed(error.to_string()).into()),
+        Err(_) => return Err(failed("their thread did not start".to_owned()).into()),
+    };
+    let mut bounds = http_door::Bounds::default();
+    bounds.long_poll = settings.long_poll.unwrap_or(bounds.long_poll);
+    let started = http_door::start(http_door::Config {
+        listener,
+        space: Handle {
+            name: http_door::SPACE.to_owned(),
+            office,
+            machine: SPACES,
+            spaces: Arc::new(ByClient::of(node)),
+        },
+        tails,
+        bounds,
+        is_open: settings.insecure,
+    });
+    match started {
+        Ok(door) => Ok(Running {
+            address: door.address,
+            door,
+            stopper,
+            thread,
+        }),
+        Err(error) => {
+            stopper.stop();
+            let _ = thread.join();
+            Err(failed(error.to_string()).into())
+        }
+    }
+}
+
+/// Takes the door's address, so that a port in use is found out first.
+fn listen(settings: &Settings) -> Result<TcpListener> {
+    let address = &settings.listen;
+    let refused = |error: io::Error| {
+        let sentence = match error.kind() {
+            io::ErrorKind::AddrInUse => format!(
+                "{address} is in use by another process: stop that one, or choose another address with --http"
+            ),
+            _ => format!(
+                "cannot serve streams on {address}: {error}; choose another address with --http"
+            ),
+        };
+        Failure::new(Kind::Failure, sentence)
+    };
+    let listener = TcpListener::bind(address).map_err(refused)?;
+    let bound = listener.local_addr().map_err(refused)?;
+    match (bound.ip().is_loopback(), settings.insecure) {
+        (true, _) => {}
+        (false, false) => {
+            return Err(Failure::usage(format!(
+                "streams at {bound} could be read, written and deleted by anyone who reaches it, for there are no credentials yet: listen on 127.0.0.1 with --http, or say --insecure if all who reach it may"
+            ))
+            .into());
+        }
+        (false, true) => {
+            tracing::warn!(address = %bound, "--insecure: anyone who can reach this address can read, write and delete streams");
+        }
+    }
+    Ok(listener)
+}
+
+fn open(shelves: OnDisk, office: PostOffice, tails: Tails) -> io::Result<(Kernel, Spaces)> {
+    let kernel = Kernel::new(KernelConfig {
+        machine: SPACES,
+        office,
+        signals: false,
+        ..KernelConfig::default()
+    })?;
+    let seed = LinuxDisk::new().random()?;
+    let seed = u64::from_le_bytes(*seed.first_chunk().unwrap_or(&[0; 8]));
+    let shelves = Noticed::new(shelves, move |moved| match moved {
+        Moved::Tails { streams, .. } => tails.moved(streams),
+        Moved::All { .. } => tails.all_moved(),
+    });
+    let config = HostConfig {
+        machines: BTreeMap::new(),
+        others: Some(Arc::new(spaces::Space)),
+        shelves: Arc::new(shelves),
+        bounds: Bounds::default(),
+        seed,
+    };
+    let now = linux::now();
+    let host = Host::new(config, now);
+    Ok((kernel, Spaces::new(host, seed, now)))
+}
+
+/// Finds and makes spaces as any client does, at the own node.
+struct ByClient(Client);
+
+impl ByClient {
+    fn of(node: SocketAddr) -> ByClient {
+        let address = match node.ip().is_unspecified() {
+            true => SocketAddr::from(([127, 0, 0, 1], node.port())),
+            false => node,
+        };
+        let second = Duration::from_secs(1);
+        let timeouts = Timeouts {
+            connect: second,
+            silence: second,
+            total: 5 * second,
+        };
+        ByClient(Client::new(vec![address.to_string()], timeouts))
+    }
+}
+
+impl http_door::Spaces for ByClient {
+    fn find(&self, name: &str) -> Space {
+        match self.0.log(name) {
+            Ok(log) if log.kind == LogKind::Streams.to_string() => Space::There,
+            Ok(log) => Space::NotKnown(other_kind(name, &log.kind)),
+            Err(AdminError::UnknownLog { .. }) => Space::Missing,
+            Err(error) => Space::NotKnown(error.to_string()),
+        }
+    }
+
+    fn make(&self, name: &str) -> Result<(), String> {
+        let new = NewLog {
+            name: name.to_owned(),
+            kind: LogKind::Streams,
+            ..NewLog::default()
+        };
+        match self.0.create_new_log(&new) {
+            Ok(_) => Ok(()),
+            Err(AdminError::Exists { .. }) => match self.find(name) {
+                Space::NotKnown(why) => Err(why),
+                Space::There | Space::Missing => Ok(()),
+            },
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn other_kind(name: &str, kind: &str) -> String {
+    format!(
+        "the log {name} is of kind {kind}, and the space of streams needs its name: delete that log, or serve streams in another cluster"
+    )
+}
