@@ -51,6 +51,7 @@ mod removals;
 mod rooms;
 mod saved;
 mod scrub;
+mod spaces;
 mod spares;
 mod stories;
 mod trims;
