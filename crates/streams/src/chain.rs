@@ -122,9 +122,19 @@ impl Chain {
 
     /// Whether a message of JSON ends here, or nothing is before.
     pub fn ends_message<V: View>(&self, view: &mut V, position: u64) -> Result<bool, V::Stop> {
-        let Some(before) = position.checked_sub(1) else {
+        // A fork begins at an end, and a tail is one.
+        let is_end = self.0.iter().any(|segment| segment.to == position);
+        let Some(before) = position.checked_sub(1).filter(|_| !is_end) else {
             return Ok(true);
         };
+        let of_it = self.0.iter().find(|segment| position < segment.to);
+        if let Some(Segment { id, .. }) = of_it {
+            let row = view.get(&keys::data(*id, position))?;
+            // Appends are whole messages. To look for the row before costs as much as all rows of a chunk.
+            if row.is_some_and(|row| row.first() == Some(&BEGINS)) {
+                return Ok(true);
+            }
+        }
         let mut last = None;
         self.read(view, before, 1, |piece| {
             last = piece.bytes.first().copied();
