@@ -23,7 +23,13 @@ struct Streams {
 
 impl Streams {
     fn start(directory: &Path) -> Streams {
-        let http_ports = port::free(NODES).expect("there are ports");
+        Streams::with_doors(directory, NODES as usize)
+    }
+
+    /// Three nodes, of which the first so many have a door.
+    fn with_doors(directory: &Path, count: usize) -> Streams {
+        let ports = port::free(NODES).expect("there are ports");
+        let http_ports: Vec<u16> = ports.into_iter().take(count).collect();
         let cluster = LocalCluster::prepare(LocalOptions {
             program: Some(env!("CARGO_BIN_EXE_logberg").into()),
             http_ports: http_ports.clone(),
@@ -40,6 +46,11 @@ impl Streams {
             doors: doors.collect(),
             cluster,
         };
+        if count < NODES as usize {
+            // A node without a door may lead the new space first, and nobody is answered until another does.
+            streams.logberg(&["log", "create", "default", "--kind", "streams"]);
+            streams.logberg(&["leader", "move", "default", "--to", "1"]);
+        }
         // The first stream makes the space; each node has it after a moment.
         assert_eq!(streams.insist(0, "PUT", "first", &[TEXT], b"").status, 201);
         for at in 0..streams.doors.len() {
@@ -78,6 +89,17 @@ impl Streams {
             }
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    fn logberg(&self, words: &[&str]) {
+        let servers = self.cluster.addresses().join(",");
+        let ran = std::process::Command::new(env!("CARGO_BIN_EXE_logberg"))
+            .args(["--server", &servers])
+            .args(words)
+            .output()
+            .expect("it runs");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(ran.status.success(), "{words:?}: {said}");
     }
 
     fn text(&self, at: usize, name: &str) -> String {
@@ -598,29 +620,35 @@ fn a_space_is_saved_and_filled_again() {
     let streams = Streams::start(&directory.path().join("cluster"));
     assert_eq!(streams.ask(0, "PUT", "saved", &[TEXT], b"one").status, 201);
     let offset = streams.ask(1, "POST", "saved", &[TEXT], b"two").offset();
-    let servers = streams.cluster.addresses().join(",");
     let part = directory.path().join("parts");
-    let logberg = |words: &[&str]| {
-        let ran = std::process::Command::new(env!("CARGO_BIN_EXE_logberg"))
-            .args(["--server", &servers])
-            .args(words)
-            .output()
-            .expect("it runs");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert!(ran.status.success(), "{words:?}: {said}");
-    };
     let part = part.to_str().expect("text");
-    logberg(&["backup", "default", "--to", part]);
+    streams.logberg(&["backup", "default", "--to", part]);
     assert_eq!(
         streams.ask(0, "POST", "saved", &[TEXT], b"later").status,
         204
     );
-    logberg(&["log", "delete", "default", "--yes"]);
-    logberg(&["restore", part, "--log", "default"]);
+    streams.logberg(&["log", "delete", "default", "--yes"]);
+    streams.logberg(&["restore", part, "--log", "default"]);
     assert_eq!(streams.text(1, "saved"), "onetwo");
     // The offsets are the same, and the stream goes on.
     let appended = streams.insist(2, "POST", "saved", &[TEXT], b"three");
     assert_eq!(appended.status, 204);
     let mut rest = streams.ask(0, "GET", &format!("saved?offset={offset}"), &[], b"");
     assert_eq!(rest.text(), "three");
+}
+
+/// Nobody executes anything there, and nobody is left to wonder.
+#[test]
+fn what_a_leader_without_a_door_was_asked_was_not_done() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let streams = Streams::with_doors(directory.path(), 2);
+    assert_eq!(streams.ask(0, "PUT", "a", &[TEXT], b"").status, 201);
+    streams.logberg(&["leader", "move", "default", "--to", "3"]);
+    let mut answer = streams.ask(0, "POST", "a", &[TEXT], b"lost");
+    assert_eq!(answer.header("Logberg-Outcome"), None);
+    assert_eq!(error_of(&mut answer), (503, "not-now".to_owned()));
+    streams.logberg(&["leader", "move", "default", "--to", "2"]);
+    let appended = streams.insist(0, "POST", "a", &[TEXT], b"kept");
+    assert_eq!(appended.status, 204);
+    assert_eq!(streams.text(1, "a"), "kept");
 }

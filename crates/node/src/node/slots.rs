@@ -107,7 +107,17 @@ impl Node {
 
     /// Takes a peer's word between groups.
     pub(super) fn on_group_word(&mut self, peer: NodeId, asks: bool, piece: Piece) {
-        if self.hears(peer, piece.log) {
+        if !self.hears(peer, piece.log) {
+            return;
+        }
+        // ‡ Whoever asks a node without a machine for that log is told so: nothing was done.
+        if asks && !self.hosted.has(piece.log) {
+            let nothing = Piece {
+                bytes: Vec::new(),
+                ..piece
+            };
+            self.send_group_word(peer, false, nothing);
+        } else {
             let (logs, env) = (&mut self.logs, &mut self.env);
             self.hosted.on_group_word(peer, asks, piece, logs, env);
         }
