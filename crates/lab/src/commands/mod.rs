@@ -17,7 +17,7 @@ pub enum Command {
     Torture(torture::Arguments),
     Bench(bench::Arguments),
     #[command(hide = true)]
-    Node(node::Arguments),
+    Node(Box<node::Arguments>),
     #[command(hide = true)]
     GuestNode(guest_node::Arguments),
 }
