@@ -93,7 +93,8 @@ impl Default for AppenderConfig {
 impl Appender {
     /// Writes the chain's content, all of it.
     pub fn new(seed: u64, config: AppenderConfig, chain: SharedChain) -> Appender {
-        let random = Random::new(seed ^ chain.borrow().client);
+        // Apart from `seed ^ client`, which is 0 for all whose client has the number of its seed.
+        let random = Random::new(seed.rotate_left(32) ^ chain.borrow().client);
         Appender {
             config,
             random,
