@@ -37,7 +37,7 @@ fn hears(stage: &mut Stage, caller: &Caller, line: &str) {
 }
 
 #[test]
-fn a_move_leaves_the_log_to_its_writer_whoever_comes_first() {
+pub fn a_move_leaves_the_log_to_its_writer_whoever_comes_first() {
     for seed in 0..3 {
         let mut stage = Stage::three(seed);
         let (writer, next) = moved_away_from(&mut stage);
