@@ -52,7 +52,7 @@ pub enum Refused {
     Unsound,
     #[error("a map has at most {GROUPS_MAX} groups: join fewer")]
     TooMany,
-    #[error("group {0} is to have slots: move them away first (logberg kv leave)")]
+    #[error("it is to have slots: move them away first (logberg kv leave)")]
     HasSlots(u32),
     #[error(
         "slots are still on their way, perhaps to this group: wait until none is (logberg kv status)"

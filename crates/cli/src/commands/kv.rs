@@ -52,7 +52,8 @@ Example: one group for each node that votes
     /// Let a group serve slots, too: it is made if it is not there, and slots move to it
     #[command(after_help = "\
 Slots move while clients read and write them. All groups get as many slots, within one, by the fewest moves.
-The move goes on by itself, whatever dies meanwhile; `--no-wait` leaves at once.
+The move goes on by itself, whatever dies meanwhile; `--no-wait` leaves at once. The command ends with 10 if no slot
+arrives for six times --timeout.
 
 Example:
   logberg kv join kv-4 --plan        # says which slots would move
@@ -73,7 +74,7 @@ Once none of its slots is left there, the group's log may be deleted. The last g
 
 Example:
   logberg kv leave kv-1-of-3
-  logberg log delete kv-1-of-3")]
+  logberg log delete kv-1-of-3 --yes")]
     Leave {
         #[arg(value_name = "GROUP")]
         group: String,

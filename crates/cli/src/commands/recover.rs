@@ -127,7 +127,7 @@ impl Arguments {
             false => show::print(format_args!(
                 "\n{} is a cluster of its own now, {cluster}. Start it with\n  \
                  logberg node --data {} --listen HOST:PORT\n\
-                 and let new nodes join it. Never start nodes of the old cluster again.",
+                 and the node's other options, such as --kv and --http, and let new nodes join it. Never start nodes of the old cluster again.",
                 into.display(),
                 into.display(),
             )),

@@ -30,11 +30,11 @@ struct Gait {
 const BESIDE_CLIENTS: Gait = Gait {
     pieces: 1,
     slots: 64,
-    page_bytes: 128 << 10,
-    rests: 6,
+    page_bytes: 64 << 10,
+    rests: 8,
 };
 const AT_REST: Gait = Gait {
-    pieces: 4,
+    pieces: 8,
     slots: PIECE_MAX,
     page_bytes: 512 << 10,
     rests: 0,

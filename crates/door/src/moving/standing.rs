@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::slots::{Map, Whose, spread};
+use ::slots::{Map, Whose};
 use kv::SLOTS;
 
 use super::words::{Held, Piece, Run, Span, Step};
@@ -17,28 +17,28 @@ type Slot = (Held, u32);
 
 #[derive(Default)]
 pub struct Standing {
-    /// Empty: it is not known.
-    slots: Vec<Slot>,
+    /// Slots beside each other of which the same is known, in order; each slot is in one. Empty: nothing is known.
+    ///
+    /// Few, as the parts of a map are: what follows is worked out at each step of each move, while clients wait.
+    runs: Vec<(Span, Slot)>,
     /// It changed since what follows was worked out.
     is_new: bool,
     follows: Follows,
 }
 
-/// A map, slot by slot: the group, and since when.
-struct All {
-    wanted: Vec<Whose>,
-    served: Vec<Whose>,
-    founders: Vec<Whose>,
+/// Slots beside each other of which the group and the map say the same.
+struct Stretch {
+    span: Span,
+    /// What the group has of them: the founder of slots of which its log says nothing has them.
+    held: Slot,
+    wanted: Whose,
+    served: Whose,
+    founder: Option<u32>,
 }
 
-impl All {
-    /// What a group has of a slot: the founder of one of which its log says nothing has it.
-    fn as_held(&self, log: u32, slot: u16, held: Slot) -> Slot {
-        let is_founder = at(&self.founders, slot).is_some_and(|(group, _)| group == log);
-        match held {
-            (Held::None, 0) if is_founder => (Held::Owned, 1),
-            held => held,
-        }
+impl Stretch {
+    fn is_served(&self) -> bool {
+        matches!(self.held.0, Held::Owned | Held::Leaving { .. })
     }
 }
 
@@ -50,10 +50,6 @@ pub fn founded(map: &Map, log: u32, span: Span) -> Vec<Span> {
         last: part.span.last().min(span.last),
     });
     its.filter(|its| its.first <= its.last).collect()
-}
-
-fn at(slots: &[Whose], slot: u16) -> Whose {
-    slots.get(usize::from(slot)).copied().flatten()
 }
 
 /// What follows from the map and from what a group has.
@@ -76,11 +72,15 @@ pub struct Wanted {
 
 impl Standing {
     pub fn is_known(&self) -> bool {
-        !self.slots.is_empty()
+        !self.runs.is_empty()
     }
 
     pub fn learn(&mut self, runs: &[Run]) {
-        self.slots = vec![(Held::None, 0); usize::from(SLOTS)];
+        let all = Span {
+            first: 0,
+            last: SLOTS - 1,
+        };
+        self.runs = vec![(all, (Held::None, 0))];
         for run in runs {
             self.set(run.span, run.token, Some(run.kept));
         }
@@ -88,10 +88,33 @@ impl Standing {
 
     /// `kept`: the wish by which it is to have them from now on.
     pub fn set(&mut self, span: Span, held: Held, kept: Option<u32>) {
-        let range = usize::from(span.first)..=usize::from(span.last);
-        for slot in self.slots.get_mut(range).unwrap_or_default() {
-            *slot = (held, kept.unwrap_or(slot.1));
+        let (from, to) = (span.first, span.last.min(SLOTS - 1) + 1);
+        if from >= to {
+            return;
         }
+        let mut runs: Vec<(Span, Slot)> = Vec::with_capacity(self.runs.len() + 2);
+        let mut push = |first: u16, end: u16, slot: Slot| {
+            if first >= end {
+                return;
+            }
+            match runs.last_mut() {
+                Some((before, same)) if *same == slot => before.last = end - 1,
+                _ => runs.push((
+                    Span {
+                        first,
+                        last: end - 1,
+                    },
+                    slot,
+                )),
+            }
+        };
+        for (run, slot) in &self.runs {
+            let (first, end) = (run.first, run.last + 1);
+            push(first, end.min(from), *slot);
+            push(first.max(from), end.min(to), (held, kept.unwrap_or(slot.1)));
+            push(first.max(to), end, *slot);
+        }
+        self.runs = runs;
         self.is_new = true;
     }
 
@@ -102,16 +125,12 @@ impl Standing {
             return;
         }
         self.is_new = false;
-        let all = All {
-            wanted: spread(map.wanted()),
-            served: spread(map.served()),
-            founders: spread(map.founders()),
-        };
+        let all = self.stretches(log, map);
         self.follows = Follows {
-            own: self.find_own_step(log, &all, map),
-            news: self.find_news(log, &all),
-            wanted: self.find_wanted(log, &all),
-            left: self.count_left(log, &all),
+            own: find_own_step(log, &all, map),
+            news: find_news(&all),
+            wanted: find_wanted(log, &all),
+            left: count_left(log, &all),
             map: Some(map.clone()),
         };
     }
@@ -137,91 +156,195 @@ impl Standing {
     }
 
     fn at(&self, slot: u16) -> Slot {
-        let known = self.slots.get(usize::from(slot));
-        known.copied().unwrap_or((Held::None, 0))
+        let behind = self.runs.partition_point(|(span, _)| span.first <= slot);
+        let run = behind.checked_sub(1).and_then(|at| self.runs.get(at));
+        run.map_or((Held::None, 0), |(_, slot)| *slot)
     }
 
-    /// Slots beside each other for which this says the same, at most so many.
-    fn runs<T: PartialEq>(
-        &self,
-        slots_max: u16,
-        of: impl Fn(u16, Slot) -> Option<T>,
-    ) -> Vec<(Span, T)> {
-        let mut runs: Vec<(Span, T)> = Vec::new();
-        for slot in 0..SLOTS {
-            let Some(what) = of(slot, self.at(slot)) else {
-                continue;
-            };
-            match runs.last_mut() {
-                Some((span, same))
-                    if span.last + 1 == slot
-                        && *same == what
-                        && span.last - span.first + 1 < slots_max =>
-                {
-                    span.last = slot;
-                }
-                _ => runs.push((
-                    Span {
-                        first: slot,
-                        last: slot,
+    /// All slots. What the group or the map says changes only from one stretch to the next.
+    fn stretches(&self, log: u32, map: &Map) -> Vec<Stretch> {
+        let parts = [map.wanted(), map.served(), map.founders()];
+        let parts = parts.into_iter().flatten().map(|part| part.span);
+        let ends = parts.flat_map(|span| [span.first(), span.last() + 1]);
+        let mut begins: Vec<u16> = self.runs.iter().map(|(span, _)| span.first).collect();
+        begins.extend([0, SLOTS]);
+        begins.extend(ends);
+        begins.sort_unstable();
+        begins.dedup();
+        let spans = begins.iter().zip(begins.iter().skip(1));
+        spans
+            .map(|(first, end)| {
+                let whose = |part: &::slots::Part| (part.group, part.since);
+                let founder = map.founder_of(*first);
+                let held = match self.at(*first) {
+                    (Held::None, 0) if founder == Some(log) => (Held::Owned, 1),
+                    held => held,
+                };
+                Stretch {
+                    span: Span {
+                        first: *first,
+                        last: end - 1,
                     },
-                    what,
-                )),
-            }
-        }
-        runs
-    }
-
-    fn find_own_step(&self, log: u32, all: &All, map: &Map) -> Option<Step> {
-        let keeps = |slot: u16, held: Slot| {
-            let (held, kept) = all.as_held(log, slot, held);
-            let (group, since) = at(&all.wanted, slot)?;
-            let is_served = matches!(held, Held::Owned | Held::Leaving { .. });
-            (is_served && group == log && since > kept).then_some(since)
-        };
-        let (span, wish) = self.runs(STEP_MAX, keeps).first().copied()?;
-        let piece = Piece { span, wish };
-        let founds = founded(map, log, span);
-        Some(Step::Keep { piece, founds })
-    }
-
-    fn find_news(&self, log: u32, map: &All) -> Vec<(Span, u32)> {
-        let news = |slot: u16, held: Slot| {
-            let (held, kept) = map.as_held(log, slot, held);
-            let is_served = matches!(held, Held::Owned | Held::Leaving { .. });
-            let known = at(&map.served, slot);
-            let (_, wish) = at(&map.wanted, slot)?;
-            let since = kept;
-            let is_news = known.is_none_or(|(_, known)| known < since);
-            (is_served && is_news && since > 0 && since <= wish).then_some(since)
-        };
-        self.runs(SLOTS, news)
-    }
-
-    fn count_left(&self, log: u32, map: &All) -> u64 {
-        let is_left = |slot: &u16| {
-            let (held, _) = map.as_held(log, *slot, self.at(*slot));
-            let is_served = matches!(held, Held::Owned | Held::Leaving { .. });
-            let is_wanted = at(&map.wanted, *slot).is_some_and(|(group, _)| group == log);
-            is_wanted && !is_served
-        };
-        (0..SLOTS).filter(is_left).count() as u64
-    }
-
-    fn find_wanted(&self, log: u32, map: &All) -> Vec<Wanted> {
-        let comes = |slot: u16, held: Slot| {
-            let (held, _) = map.as_held(log, slot, held);
-            let (_, wish) = at(&map.wanted, slot).filter(|(group, _)| *group == log)?;
-            let is_away = matches!(held, Held::None | Held::Gone);
-            let (from, _) = at(&map.served, slot).or(at(&map.founders, slot))?;
-            (is_away && from != log).then_some((wish, from))
-        };
-        let pieces = self.runs(PIECE_MAX, comes).into_iter();
-        pieces
-            .map(|(span, (wish, from))| Wanted {
-                piece: Piece { span, wish },
-                from,
+                    held,
+                    wanted: map.wanted_at(*first).map(whose),
+                    served: map.served_at(*first).map(whose),
+                    founder,
+                }
             })
             .collect()
+    }
+}
+
+/// Slots beside each other for which this says the same, at most so many.
+fn runs<T: PartialEq + Copy>(
+    all: &[Stretch],
+    slots_max: u16,
+    of: impl Fn(&Stretch) -> Option<T>,
+) -> Vec<(Span, T)> {
+    let mut runs: Vec<(Span, T)> = Vec::new();
+    for stretch in all {
+        let Some(what) = of(stretch) else {
+            continue;
+        };
+        let (mut first, end) = (stretch.span.first, stretch.span.last + 1);
+        while first < end {
+            let longer = runs.last_mut().filter(|(span, same)| {
+                let count = span.last - span.first + 1;
+                span.last + 1 == first && *same == what && count < slots_max
+            });
+            match longer {
+                Some((span, _)) => span.last = (end - 1).min(span.first + (slots_max - 1)),
+                None => {
+                    let last = (end - 1).min(first + (slots_max - 1));
+                    runs.push((Span { first, last }, what));
+                }
+            }
+            first = runs.last().map_or(end, |(span, _)| span.last + 1);
+        }
+    }
+    runs
+}
+
+fn find_own_step(log: u32, all: &[Stretch], map: &Map) -> Option<Step> {
+    let keeps = |stretch: &Stretch| {
+        let (group, since) = stretch.wanted?;
+        let is_later = since > stretch.held.1;
+        (stretch.is_served() && group == log && is_later).then_some(since)
+    };
+    let (span, wish) = runs(all, STEP_MAX, keeps).first().copied()?;
+    let piece = Piece { span, wish };
+    let founds = founded(map, log, span);
+    Some(Step::Keep { piece, founds })
+}
+
+fn find_news(all: &[Stretch]) -> Vec<(Span, u32)> {
+    let news = |stretch: &Stretch| {
+        let (_, wish) = stretch.wanted?;
+        let since = stretch.held.1;
+        let is_news = stretch.served.is_none_or(|(_, known)| known < since);
+        (stretch.is_served() && is_news && since > 0 && since <= wish).then_some(since)
+    };
+    runs(all, SLOTS, news)
+}
+
+fn count_left(log: u32, all: &[Stretch]) -> u64 {
+    let is_left = |stretch: &&Stretch| {
+        let is_wanted = stretch.wanted.is_some_and(|(group, _)| group == log);
+        is_wanted && !stretch.is_served()
+    };
+    let left = all.iter().filter(is_left);
+    left.map(|stretch| u64::from(stretch.span.last - stretch.span.first) + 1)
+        .sum()
+}
+
+fn find_wanted(log: u32, all: &[Stretch]) -> Vec<Wanted> {
+    let comes = |stretch: &Stretch| {
+        let (_, wish) = stretch.wanted.filter(|(group, _)| *group == log)?;
+        let is_away = matches!(stretch.held.0, Held::None | Held::Gone);
+        let served = stretch.served.map(|(group, _)| group);
+        let from = served.or(stretch.founder)?;
+        (is_away && from != log).then_some((wish, from))
+    };
+    let pieces = runs(all, PIECE_MAX, comes).into_iter();
+    pieces
+        .map(|(span, (wish, from))| Wanted {
+            piece: Piece { span, wish },
+            from,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn span(first: u16, count: u16) -> Span {
+        let last = first.saturating_add(count).min(SLOTS - 1);
+        Span { first, last }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_set_is_what_stands(
+            sets in proptest::collection::vec((0..SLOTS, 0..3_000u16, 0..4u32, any::<bool>()), 0..20),
+        ) {
+            let mut standing = Standing::default();
+            standing.learn(&[]);
+            let mut model = vec![(Held::None, 0); usize::from(SLOTS)];
+            for (first, count, wish, is_kept) in sets {
+                let (span, kept) = (span(first, count), is_kept.then_some(wish));
+                let held = if wish == 0 { Held::Owned } else { Held::Coming { wish } };
+                standing.set(span, held, kept);
+                for slot in span.first..=span.last {
+                    let was = &mut model[usize::from(slot)];
+                    *was = (held, kept.unwrap_or(was.1));
+                }
+            }
+            let stands: Vec<Slot> = (0..SLOTS).map(|slot| standing.at(slot)).collect();
+            prop_assert_eq!(stands, model);
+            let next = standing.runs.iter().zip(standing.runs.iter().skip(1));
+            for ((before, of_before), (behind, of_behind)) in next {
+                prop_assert_eq!(before.last + 1, behind.first);
+                prop_assert_ne!(of_before, of_behind);
+            }
+        }
+
+        #[test]
+        fn runs_are_as_long_as_they_may_be(
+            ends in proptest::collection::btree_set(1..SLOTS, 0..30),
+            say in proptest::collection::vec(0..3u32, 31),
+            slots_max in 1..5_000u16,
+        ) {
+            let begins = std::iter::once(0).chain(ends.iter().copied());
+            let ends = ends.iter().copied().chain(std::iter::once(SLOTS));
+            let all: Vec<Stretch> = begins
+                .zip(ends)
+                .zip(&say)
+                .map(|((first, end), wish)| Stretch {
+                    span: Span { first, last: end - 1 },
+                    held: (Held::None, *wish),
+                    wanted: None,
+                    served: None,
+                    founder: None,
+                })
+                .collect();
+            let of = |stretch: &Stretch| (stretch.held.1 > 0).then_some(stretch.held.1);
+            let slots = all.iter().flat_map(|one| (one.span.first..=one.span.last).map(|slot| (slot, of(one))));
+            let mut model: Vec<(Span, u32)> = Vec::new();
+            for (slot, what) in slots {
+                let Some(what) = what else { continue };
+                match model.last_mut() {
+                    Some((span, same))
+                        if span.last + 1 == slot && *same == what && slot - span.first < slots_max =>
+                    {
+                        span.last = slot;
+                    }
+                    _ => model.push((Span { first: slot, last: slot }, what)),
+                }
+            }
+            prop_assert_eq!(runs(&all, slots_max, of), model);
+        }
     }
 }

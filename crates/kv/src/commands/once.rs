@@ -24,8 +24,8 @@ use crate::spec::{CommandSpec, NoKeys, keys_of};
 pub const SESSIONS_MAX: u64 = 1_000;
 /// A session goes after so long without use, in the log's time.
 pub const UNUSED_MS: u64 = 24 * 60 * 60 * 1_000;
-/// … which is noted so exactly.
-const NOTED_EACH_MS: u64 = 60_000;
+/// … which is noted so exactly: whoever used it within the second is among the last that go.
+const NOTED_EACH_MS: u64 = 1_000;
 /// The sessions that go when another one is opened, at most: so their number falls where many are old.
 const GONE_MAX: usize = 2;
 /// The bytes that a command of a session may read into its reply, for that is kept.
@@ -100,6 +100,7 @@ pub(crate) fn once(db: &mut Db, args: &Args) -> Done {
         return fail(SUPERSEDED);
     }
     if sequence == known.sequence {
+        note_use(db, session, &known)?;
         return replied(&known.reply);
     }
     let reply = executed(db, spec, inner)?;
@@ -128,13 +129,7 @@ fn note(
     sequence: u64,
     reply: &Value,
 ) -> Result<(), Fail> {
-    let (life, now) = (db.life()?, db.now());
-    let mut used = known.used;
-    if now >= used + NOTED_EACH_MS {
-        db.view.delete(&keys::used(&life, used, session))?;
-        db.view.put(&keys::used(&life, now, session), &[])?;
-        used = now;
-    }
+    let (life, used) = (db.life()?, noted_use(db, session, known.used)?);
     // As this client reads it: so the same client reads the same bytes again.
     let mut bytes = Vec::new();
     encode(reply, db.context.protocol, &mut bytes);
@@ -146,6 +141,31 @@ fn note(
     Ok(db
         .view
         .put(&keys::session(&life, session), &noted.encode())?)
+}
+
+/// Who sends a command again uses the session, too.
+fn note_use(db: &mut Db, session: u64, known: &Session) -> Result<(), Fail> {
+    let used = noted_use(db, session, known.used)?;
+    if used == known.used {
+        return Ok(());
+    }
+    let row = keys::session(&db.life()?, session);
+    let noted = Session {
+        used,
+        ..known.clone()
+    };
+    Ok(db.view.put(&row, &noted.encode())?)
+}
+
+/// The last use that stands in the rows: now, unless that was noted just before.
+fn noted_use(db: &mut Db, session: u64, used: u64) -> Result<u64, Fail> {
+    let (life, now) = (db.life()?, db.now());
+    if now < used + NOTED_EACH_MS {
+        return Ok(used);
+    }
+    db.view.delete(&keys::used(&life, used, session))?;
+    db.view.put(&keys::used(&life, now, session), &[])?;
+    Ok(now)
 }
 
 fn replied(bytes: &[u8]) -> Done {

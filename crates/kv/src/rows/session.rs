@@ -7,7 +7,7 @@ use crate::rows::meta::FORM;
 pub(crate) struct Session {
     /// The last sequence that was executed; 0: none was.
     pub sequence: u64,
-    /// When it was used last, to the minute.
+    /// When it was used last, to the second.
     pub used: u64,
     /// In RESP, as its client reads it.
     pub reply: Vec<u8>,

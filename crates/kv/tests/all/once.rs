@@ -171,6 +171,31 @@ fn sessions_go_that_nobody_uses_and_the_oldest_where_they_are_many() {
     rows::check(&memory);
 }
 
+#[test]
+fn a_session_that_was_just_used_outlives_those_that_were_not() {
+    let mut memory = Memory::new(1);
+    let used = open(&mut memory, "a");
+    let asked_again = open(&mut memory, "a");
+    memory.reply(&format!("ONCE a {asked_again} 1 INCR a"));
+    let unused = open(&mut memory, "a");
+    memory.time_ms += 2_000;
+    let first = memory.reply(&format!("ONCE a {used} 1 INCR a"));
+    assert_eq!(first, Value::Integer(2));
+    // Who sends a command again uses the session, too.
+    let again = memory.reply(&format!("ONCE a {asked_again} 1 INCR a"));
+    assert_eq!(again, Value::Integer(1));
+    for _ in 3..=SESSIONS_MAX {
+        open(&mut memory, "a");
+    }
+    let reply = memory.reply(&format!("ONCE a {unused} 1 INCR a"));
+    assert!(is_error(&reply, "NOSESSION "), "{reply:?}");
+    for session in [used, asked_again] {
+        let reply = memory.reply(&format!("ONCE a {session} 2 TYPE a"));
+        assert_eq!(reply, Value::Simple("string".into()));
+    }
+    rows::check(&memory);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(30))]
 

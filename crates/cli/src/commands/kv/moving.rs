@@ -1,7 +1,7 @@
 //! Slots that go to other groups: the plan first, then the change, then how far it has come.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use client::admin::{ChangeSlots, SlotsChanged, SlotsMove, SlotsTold, SlotsVerb};
@@ -26,6 +26,20 @@ pub fn join(
     how: How,
 ) -> Result<()> {
     let known = client.slots(None)?;
+    // All names are looked at before a group is made.
+    for log in client.logs()? {
+        if !groups.contains(&log.name) {
+            continue;
+        }
+        let kind = client.log(&log.name)?.kind;
+        if kind != LogKind::Kv.to_string() {
+            let sentence = format!(
+                "{} is a log of kind {kind}, and no group of keys: take another name",
+                log.name
+            );
+            return Err(Failure::new(Kind::Refused, sentence).into());
+        }
+    }
     for name in groups {
         if known.groups.iter().any(|group| group.name == *name) {
             continue;
@@ -104,7 +118,10 @@ fn moves_table(moves: &[SlotsMove]) -> String {
     show::lines(&table)
 }
 
-/// Shows how far slots have come, until none is on its way.
+/// A command waits for so many times `--timeout` while no slot arrives: a large one takes its time.
+const PATIENCE: u32 = 6;
+
+/// Shows how far slots have come, until none is on its way, or none arrives any more.
 fn wait(global: &Global, client: &Client) -> Result<()> {
     let left = |map: &SlotsTold| {
         let slots = map.moving.iter();
@@ -122,6 +139,8 @@ fn wait(global: &Global, client: &Client) -> Result<()> {
     };
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} slots moved, {elapsed}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let (mut least, mut arrived_at) = (first, Instant::now());
+    let patience = global.timeout.saturating_mul(PATIENCE);
     loop {
         // A leader of log 0 that dies is followed by another: the moves go on by themselves.
         let now = match client.slots(None) {
@@ -137,6 +156,17 @@ fn wait(global: &Global, client: &Client) -> Result<()> {
         if now == 0 {
             bar.finish_and_clear();
             return Ok(());
+        }
+        if now < least {
+            (least, arrived_at) = (now, Instant::now());
+        }
+        if arrived_at.elapsed() > patience {
+            bar.abandon();
+            let waited = humantime::format_duration(patience);
+            let sentence = format!(
+                "the map is agreed, and for {waited} no slot has arrived: {now} are on their way, and go on by themselves; `logberg kv status` tells what is wrong, and `logberg kv map --wait` waits on"
+            );
+            return Err(Failure::new(Kind::NotInForce, sentence).into());
         }
         thread::sleep(POLL);
     }
