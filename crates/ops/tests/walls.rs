@@ -18,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
     ("resp", &[]),
     ("kv", &["resp"]),
     ("slots", &[]),
-    ("streams", &[]),
+    ("streams", &["paxos"]),
     (
         "door",
         &[

@@ -46,8 +46,12 @@ mod porters;
 mod rebuilt;
 #[path = "scenarios/recovery.rs"]
 mod recovery;
+#[path = "scenarios/spaces.rs"]
+mod spaces;
 #[path = "scenarios/stage.rs"]
 mod stage;
+#[path = "scenarios/streamed/mod.rs"]
+mod streamed;
 #[path = "scenarios/verdict.rs"]
 mod verdict;
 
@@ -56,7 +60,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 65] = [
+const RULES: [(Mutation, fn()); 92] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -316,6 +320,114 @@ const RULES: [(Mutation, fn()); 65] = [
     (
         Mutation::FirstClaimIgnored,
         claims::a_move_leaves_the_log_to_its_writer_whoever_comes_first,
+    ),
+    (
+        Mutation::KnownAppendedAgain,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::StaleEpochAppends,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::GapTaken,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::ProducersShared,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::ClosedGrows,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::ClosedBeforeKnown,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::TailNotCompared,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::TailBeforeKnown,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::SequenceNotCompared,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::LineageIgnored,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::InheritedRenamed,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::ForkNotCounted,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::HeldNameFree,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::SubPastAppend,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::UseNotNoted,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::EighthNotAdded,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::OverLivesOn,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::AppendIsNoUse,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::IdUsedAgain,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::BytesOutliveStream,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::ReleasedSourceKept,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::MessageCut,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::UnknownAskedAgain,
+        spaces::a_stream_whose_making_was_not_answered_does_not_come_back,
+    ),
+    (
+        Mutation::SilentTakenForNever,
+        streamed::numbered::every_answer_of_a_space_is_explained_by_one_order,
+    ),
+    (
+        Mutation::StaleLooks,
+        streamed::numbered::every_answer_of_a_space_is_explained_by_one_order,
+    ),
+    (
+        Mutation::HostAnswersBeforeChosen,
+        streamed::numbered::every_answer_of_a_space_is_explained_by_one_order,
+    ),
+    (
+        Mutation::KnownAppendedAgain,
+        streamed::numbered::every_answer_of_a_space_is_explained_by_one_order,
     ),
 ];
 

@@ -18,6 +18,7 @@ use formats::LogId;
 use host::{Ask, Command, Host, Look, Outcome, Replier, View, What, Word};
 use ops::{Completion, Machine, Op, Time};
 use paxos::NodeId;
+use paxos::mutation::{self, Mutation};
 use streams::Request;
 
 use crate::rows::OfView;
@@ -182,7 +183,9 @@ impl Spaces {
         let may_repeat = match &submit.request {
             Request::Append(append) => append.producer.is_some(),
             Request::Touch { .. } | Request::Sweep { .. } => true,
-            Request::Create(_) | Request::Delete { .. } => false,
+            Request::Create(_) | Request::Delete { .. } => {
+                mutation::is(Mutation::UnknownAskedAgain)
+            }
         };
         self.numbers = self.numbers.wrapping_add(1);
         let number = self.numbers;
@@ -208,6 +211,7 @@ impl Spaces {
             Ok(view) => look(Seen::Rows(view)),
             Err(why) => look(Seen::NotNow(why)),
         });
+        let stale = stale || mutation::is(Mutation::StaleLooks);
         let what = What::Look { look, stale };
         self.host.ask(
             self.now,
@@ -312,9 +316,10 @@ impl Spaces {
         let Some(waiting) = self.waiting.get_mut(&number) else {
             return;
         };
-        waiting.may_be_done = true;
+        waiting.may_be_done = !mutation::is(Mutation::SilentTakenForNever);
         match waiting.may_repeat {
             true => self.try_again(number, ""),
+            false if mutation::is(Mutation::SilentTakenForNever) => self.try_again(number, ""),
             false => self.end(number, Fate::Unknown),
         }
     }

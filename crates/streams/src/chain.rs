@@ -7,6 +7,8 @@
 //!
 //! A fork may begin within an append of its source: then the last row before is cut there.
 
+use paxos::mutation::{self, Mutation};
+
 use crate::keys;
 use crate::offset::Offset;
 use crate::rows::View;
@@ -38,6 +40,7 @@ impl Chain {
     /// The offset at this position: the bytes that end there tell its lineage.
     pub fn offset(&self, position: u64) -> Offset {
         let of_it = self.0.iter().find(|segment| position <= segment.to);
+        let of_it = of_it.filter(|_| !mutation::is(Mutation::InheritedRenamed));
         let lineage = of_it.or(self.0.last()).map_or(0, |segment| segment.id);
         Offset { lineage, position }
     }
@@ -123,7 +126,8 @@ impl Chain {
     /// Whether a message of JSON ends here, or nothing is before.
     pub fn ends_message<V: View>(&self, view: &mut V, position: u64) -> Result<bool, V::Stop> {
         // A fork begins at an end, and a tail is one.
-        let is_end = self.0.iter().any(|segment| segment.to == position);
+        let is_end = self.0.iter().any(|segment| segment.to == position)
+            || mutation::is(Mutation::MessageCut);
         let Some(before) = position.checked_sub(1).filter(|_| !is_end) else {
             return Ok(true);
         };

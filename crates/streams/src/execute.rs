@@ -4,6 +4,7 @@ mod append;
 mod create;
 mod remove;
 
+use paxos::mutation::{self, Mutation};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -146,7 +147,8 @@ impl<R: Rows> Space<'_, R> {
         }
         let tail = self.tail(id)?;
         let ends_ms = stream.lifetime.ends_ms(tail.touched_ms);
-        if ends_ms.is_some_and(|ends| ends <= self.rows.time_ms()) {
+        let is_over = ends_ms.is_some_and(|ends| ends <= self.rows.time_ms());
+        if is_over && !mutation::is(Mutation::OverLivesOn) {
             let is_held = self.remove(id, stream)?;
             return Ok(match is_held {
                 true => Named::Deleted,

@@ -1,5 +1,7 @@
 //! Reads and lists, as of one moment.
 
+use paxos::mutation::{self, Mutation};
+
 use crate::chain::Chain;
 use crate::keys;
 use crate::offset::{From, Offset};
@@ -168,7 +170,8 @@ pub fn read<V: View>(
         From::Tail => chain.offset(tail),
         From::At(offset) => {
             let known = chain.offset(offset.position);
-            if offset.lineage != 0 && offset != known {
+            let is_of_other = offset.lineage != 0 && offset != known;
+            if is_of_other && !mutation::is(Mutation::LineageIgnored) {
                 return Ok(Found::OtherOffset);
             }
             if offset.position > tail {

@@ -1,5 +1,6 @@
 //! What is asked of a space where its log is led, and what it answers.
 
+use paxos::mutation::{self, Mutation};
 use serde::{Deserialize, Serialize};
 
 use crate::media::MediaType;
@@ -62,7 +63,11 @@ impl Lifetime {
             Lifetime::Until { ms } => Some(*ms),
             Lifetime::Idle { seconds } => {
                 let ms = seconds.saturating_mul(1_000);
-                Some(touched_ms.saturating_add(ms).saturating_add(ms / 8))
+                let eighth = match mutation::is(Mutation::EighthNotAdded) {
+                    true => 0,
+                    false => ms / 8,
+                };
+                Some(touched_ms.saturating_add(ms).saturating_add(eighth))
             }
         }
     }
@@ -72,7 +77,8 @@ impl Lifetime {
         match self {
             Lifetime::Idle { seconds } => {
                 let eighth = seconds.saturating_mul(1_000) / 8;
-                now_ms.saturating_sub(touched_ms) >= eighth.max(1)
+                let is_due = now_ms.saturating_sub(touched_ms) >= eighth.max(1);
+                is_due && !mutation::is(Mutation::UseNotNoted)
             }
             Lifetime::Endless | Lifetime::Until { .. } => false,
         }

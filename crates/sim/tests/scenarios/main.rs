@@ -54,6 +54,7 @@ mod scrub;
 mod spaces;
 mod spares;
 mod stories;
+mod streamed;
 mod trims;
 mod truths;
 mod versions;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use formats::LogKind;
-use host::{Bounds, Host, HostConfig, Shelves};
+use host::{Bounds, Host, HostConfig, Machine, Shelves};
 use node::hosted::Hosts;
 use ops::{Letter, MachineId};
 use paxos::Role;
@@ -126,8 +126,8 @@ fn text() -> MediaType {
     MediaType::new("text/plain").expect("a type")
 }
 
-struct Play {
-    stage: Stage,
+pub struct Play {
+    pub stage: Stage,
     spaces: Vec<HostId>,
     media: Vec<OnMedia>,
     book: Arc<Mutex<Book>>,
@@ -137,13 +137,18 @@ struct Play {
 
 impl Play {
     fn three(seed: u64) -> Play {
+        Play::of(seed, Arc::new(spaces::Space))
+    }
+
+    /// Three nodes, and this machine for their spaces.
+    pub fn of(seed: u64, machine: Arc<dyn Machine>) -> Play {
         let hosts = Hosts::of_kind(SPACES, LogKind::Streams);
         let mut stage = Stage::hosting_within(seed, 3, hosts, small_limits());
         let media: Vec<OnMedia> = (0..3).map(|_| OnMedia::default()).collect();
         let book: Arc<Mutex<Book>> = Arc::default();
         let mut companions = Vec::new();
         for (index, media) in media.iter().enumerate() {
-            let (media, book) = (media.clone(), book.clone());
+            let (media, book, machine) = (media.clone(), book.clone(), machine.clone());
             let mut starts = 0;
             let companion = stage
                 .world
@@ -157,7 +162,7 @@ impl Play {
                         book.lock().unwrap().moves += u64::from(is_one);
                     });
                     let config = HostConfig {
-                        others: Some(Arc::new(spaces::Space)),
+                        others: Some(machine.clone()),
                         machines: BTreeMap::new(),
                         shelves: Arc::new(shelves),
                         bounds: Bounds {
@@ -177,14 +182,19 @@ impl Play {
         }
         done(&mut stage, "create-log default kind=streams");
         stage.pass(SECOND);
-        let mut play = Play {
+        Play {
             stage,
             spaces: companions,
             media,
             book,
             draws: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             is_lost: false,
-        };
+        }
+    }
+
+    /// With streams that grow.
+    fn growing(seed: u64) -> Play {
+        let mut play = Play::three(seed);
         for name in GROWING {
             play.insist(Request::Create(Box::new(Create {
                 path: path(name),
@@ -204,14 +214,19 @@ impl Play {
         play
     }
 
-    fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.draws ^= self.draws << 13;
         self.draws ^= self.draws >> 7;
         self.draws ^= self.draws << 17;
         self.draws % end
     }
 
-    fn submit(&mut self, index: usize, request: Request, tell: impl FnOnce(Fate) + Send + 'static) {
+    pub fn submit(
+        &mut self,
+        index: usize,
+        request: Request,
+        tell: impl FnOnce(Fate) + Send + 'static,
+    ) {
         let submit = Submit {
             space: SPACE.to_owned(),
             request,
@@ -376,15 +391,20 @@ impl Play {
         seen: impl FnOnce(Found<streams::Read>) + Send + 'static,
     ) {
         let path = path(name);
+        self.look(index, move |shown| {
+            if let Seen::Rows(view) = shown {
+                let found = streams::read(&mut OfView(view), &path, From::Start, 1 << 30);
+                seen(found.expect("memory does not fail"));
+            }
+        });
+    }
+
+    /// A client at that node looks at the rows of the space.
+    pub fn look(&mut self, index: usize, look: impl FnOnce(Seen<'_, '_>) + Send + 'static) {
         let see = See {
             space: SPACE.to_owned(),
             stale: false,
-            look: Box::new(move |shown| {
-                if let Seen::Rows(view) = shown {
-                    let found = streams::read(&mut OfView(view), &path, From::Start, 1 << 30);
-                    seen(found.expect("memory does not fail"));
-                }
-            }),
+            look: Box::new(look),
         };
         if self.stage.world.is_running(self.stage.nodes[index]) {
             self.stage
@@ -472,7 +492,7 @@ impl Play {
         })
     }
 
-    fn strike(&mut self) {
+    pub fn strike(&mut self) {
         let index = self.below(3) as usize;
         let leader = self.leader().unwrap_or(index);
         match self.below(8) {
@@ -505,7 +525,7 @@ impl Play {
         }
     }
 
-    fn mend(&mut self) {
+    pub fn mend(&mut self) {
         self.stage.world.heal_all();
         for index in 0..3 {
             if !self.stage.world.is_running(self.stage.nodes[index]) {
@@ -612,7 +632,7 @@ impl Grown {
 pub fn streams_are_what_was_answered_whatever_fails() {
     let (mut answered, mut unknown, mut repeated, mut refused, mut moves) = (0, 0, 0, 0, 0);
     for seed in 0..12 {
-        let mut play = Play::three(seed);
+        let mut play = Play::growing(seed);
         for step in 0..1_200u32 {
             match step % 100 {
                 30 | 45 => play.strike(),
@@ -648,7 +668,7 @@ pub fn streams_are_what_was_answered_whatever_fails() {
 /// A follower's request is handed on, and one that waits for an election as well.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_request_is_done_through_any_node_and_over_an_election() {
-    let mut play = Play::three(3);
+    let mut play = Play::growing(3);
     let leader = play.leader().expect("somebody leads");
     let others = [(leader + 1) % 3, (leader + 2) % 3];
     for index in others {
@@ -686,10 +706,64 @@ pub fn a_request_is_done_through_any_node_and_over_an_election() {
     play.judge(3);
 }
 
+/// A stream is made, the answer is lost, and somebody deletes it: nobody makes it again for a client who knows nothing of that.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_stream_whose_making_was_not_answered_does_not_come_back() {
+    let mut play = Play::growing(5);
+    let leader = play.leader().expect("somebody leads");
+    let (asked, third) = ((leader + 1) % 3, (leader + 2) % 3);
+    // What is asked there comes to the leader, and no answer comes back.
+    play.stage.cut(leader, asked);
+    let told: Arc<Mutex<Option<Fate>>> = Arc::default();
+    let kept = told.clone();
+    let request = Request::Create(Box::new(Create {
+        path: path(MORTAL),
+        media: Some(text()),
+        lifetime: Lifetime::Endless,
+        closes: false,
+        body: b"x".to_vec(),
+        fork: None,
+        must_be_new: true,
+    }));
+    play.submit(asked, request, move |fate| {
+        *kept.lock().unwrap() = Some(fate);
+    });
+    play.stage.pass(100 * MS);
+    play.crash(leader);
+    // The asker waits for the one that died, for 3 s.
+    while play.leader().is_none_or(|leads| leads == leader) {
+        play.stage.pass(10 * MS);
+    }
+    let deleted: Arc<Mutex<Option<Fate>>> = Arc::default();
+    let kept = deleted.clone();
+    play.submit(third, Request::Delete { path: path(MORTAL) }, move |fate| {
+        *kept.lock().unwrap() = Some(fate);
+    });
+    play.stage.pass(SECOND / 2);
+    let Some(Fate::Answered(answer)) = deleted.lock().unwrap().take() else {
+        panic!("nobody deletes it");
+    };
+    assert_eq!(Answer::decode(&answer), Some(Answer::Deleted));
+    // By then nobody waits for the answer any more.
+    play.stage.pass(4 * SECOND);
+    play.mend();
+    play.stage.pass(10 * SECOND);
+    for index in 0..3 {
+        let found: Arc<Mutex<Option<bool>>> = Arc::default();
+        let kept = found.clone();
+        play.see(index, MORTAL, move |found| {
+            *kept.lock().unwrap() = Some(matches!(found, Found::Nothing));
+        });
+        play.stage.pass(SECOND);
+        assert_eq!(*found.lock().unwrap(), Some(true), "node {index}");
+    }
+    assert_eq!(told.lock().unwrap().take(), Some(Fate::Unknown));
+}
+
 /// A stream's time is over for everybody at once, and its removal is agreed on.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_stream_whose_time_is_over_is_gone_on_every_node() {
-    let mut play = Play::three(4);
+    let mut play = Play::growing(4);
     let request = Request::Create(Box::new(Create {
         path: path(MORTAL),
         media: Some(text()),

@@ -1,5 +1,7 @@
 //! Bytes are appended, and streams closed.
 
+use paxos::mutation::{self, Mutation};
+
 use super::{End, Outcome, Space, There};
 use crate::keys;
 use crate::request::{Answer, Append, Expected, Producer, Refusal};
@@ -16,26 +18,40 @@ impl<R: Rows> Space<'_, R> {
     pub(super) fn append(&mut self, append: &Append) -> Outcome<Answer, R> {
         let mut there = self.there(&append.path)?;
         let refuse = |refusal| Err(End::Refused(refusal));
+        let principal = match mutation::is(Mutation::ProducersShared) {
+            true => "",
+            false => &append.principal,
+        };
+        if mutation::is(Mutation::ClosedBeforeKnown) && there.tail.closed.is_some() {
+            return refuse(Refusal::Closed(there.place()));
+        }
+        if let Some(expected) = append.expected
+            && mutation::is(Mutation::TailBeforeKnown)
+            && !is_expected(&there, expected)
+        {
+            return refuse(Refusal::Unexpected(there.place()));
+        }
         let before = match &append.producer {
             Some(producer) => {
-                let key = keys::producer(there.id, &append.principal, &producer.id);
+                let key = keys::producer(there.id, principal, &producer.id);
                 self.row::<Produced>(&key)?
             }
             None => None,
         };
         if let (Some(producer), Some(before)) = (&append.producer, before) {
-            if producer.epoch < before.epoch {
+            if producer.epoch < before.epoch && !mutation::is(Mutation::StaleEpochAppends) {
                 let current = before.epoch;
                 return refuse(Refusal::StaleEpoch { current });
             }
-            if producer.epoch == before.epoch && producer.sequence <= before.sequence {
+            let is_known = producer.epoch == before.epoch && producer.sequence <= before.sequence;
+            if is_known && !mutation::is(Mutation::KnownAppendedAgain) {
                 return Ok(Answer::Known {
                     place: there.place(),
                     produced: Some((before.epoch, before.sequence)),
                 });
             }
         }
-        if there.tail.closed.is_some() {
+        if there.tail.closed.is_some() && !mutation::is(Mutation::ClosedGrows) {
             let only_closes = append.closes && append.body.is_empty();
             return match only_closes && append.producer.is_none() {
                 true => Ok(Answer::Known {
@@ -65,6 +81,7 @@ impl<R: Rows> Space<'_, R> {
         }
         if let (Some(sequence), Some(last)) = (&append.sequence, &there.tail.sequence)
             && sequence.as_bytes() <= last.as_bytes()
+            && !mutation::is(Mutation::SequenceNotCompared)
         {
             let last = last.clone();
             return refuse(Refusal::Sequence { last });
@@ -73,10 +90,12 @@ impl<R: Rows> Space<'_, R> {
         let now_ms = self.rows.time_ms();
         let There { id, tail, .. } = &mut *there;
         if let Some(producer) = &append.producer {
-            self.remember(*id, &append.principal, producer, before.is_none())?;
+            self.remember(*id, principal, producer, before.is_none())?;
         }
         self.write(*id, tail, &append.body)?;
-        tail.touched_ms = now_ms;
+        if !mutation::is(Mutation::AppendIsNoUse) {
+            tail.touched_ms = now_ms;
+        }
         if let Some(sequence) = &append.sequence {
             tail.sequence = Some(sequence.clone());
         }
@@ -155,6 +174,14 @@ impl<R: Rows> Space<'_, R> {
 /// The sequence of an append that is new.
 fn check_sequence(producer: &Producer, before: Option<Produced>) -> Result<(), Refusal> {
     let expected = match before {
+        _ if mutation::is(Mutation::GapTaken) => producer.sequence,
+        // It is asked for again.
+        Some(before)
+            if mutation::is(Mutation::KnownAppendedAgain)
+                && producer.sequence <= before.sequence =>
+        {
+            producer.sequence
+        }
         Some(before) if before.epoch == producer.epoch => before.sequence + 1,
         Some(_) if producer.sequence != 0 => return Err(Refusal::EpochBegins),
         _ => 0,
@@ -169,6 +196,9 @@ fn check_sequence(producer: &Producer, before: Option<Produced>) -> Result<(), R
 }
 
 fn is_expected(there: &There, expected: Expected) -> bool {
+    if mutation::is(Mutation::TailNotCompared) {
+        return true;
+    }
     let tail = there.chain().offset(there.tail.position);
     match expected {
         Expected::At(offset) => match offset.lineage {

@@ -1,5 +1,7 @@
 //! Streams are made, out of nothing or out of others.
 
+use paxos::mutation::{self, Mutation};
+
 use super::{End, Named, Outcome, Space, There};
 use crate::json;
 use crate::keys;
@@ -27,6 +29,7 @@ impl<R: Rows> Space<'_, R> {
     pub(super) fn create(&mut self, create: &Create) -> Outcome<Answer, R> {
         match self.named(&create.path)? {
             Named::Nothing => {}
+            Named::Deleted if mutation::is(Mutation::HeldNameFree) => {}
             // Its name is not free before its forks are gone.
             Named::Deleted => return Err(End::Refused(Refusal::Differs)),
             Named::There(_) if create.must_be_new => return Err(End::Refused(Refusal::Exists)),
@@ -90,7 +93,7 @@ impl<R: Rows> Space<'_, R> {
         };
         if let Some(source) = stream.source {
             let mut counted = self.stream(source)?;
-            counted.forks += 1;
+            counted.forks += u32::from(!mutation::is(Mutation::ForkNotCounted));
             self.put(&keys::stream(source), &counted)?;
         }
         if let Some(queued_ms) = queued_ms {
@@ -166,7 +169,9 @@ impl<R: Rows> Space<'_, R> {
             let append = chain.append_at(self.rows, position).map_err(End::Stop)?;
             let length = match is_json {
                 true => end_of_message(&append, fork.sub),
-                false => Some(fork.sub).filter(|sub| *sub <= append.len() as u64),
+                false => Some(fork.sub).filter(|sub| {
+                    *sub <= append.len() as u64 || mutation::is(Mutation::SubPastAppend)
+                }),
             };
             position += length.ok_or(End::Refused(Refusal::ForkSub))?;
         }

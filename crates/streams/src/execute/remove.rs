@@ -1,5 +1,7 @@
 //! Streams end: somebody deletes them, or their time is over.
 
+use paxos::mutation::{self, Mutation};
+
 use super::{Outcome, Space};
 use crate::keys;
 use crate::path::Path;
@@ -38,7 +40,12 @@ impl<R: Rows> Space<'_, R> {
             self.delete_row(&keys::name(&stream.path))?;
             self.delete_row(&keys::stream(id))?;
             self.delete_row(&keys::tail(id))?;
-            self.forget(&keys::all_data(id))?;
+            if mutation::is(Mutation::IdUsedAgain) {
+                numbers.next = id;
+            }
+            if !mutation::is(Mutation::BytesOutliveStream) {
+                self.forget(&keys::all_data(id))?;
+            }
             self.forget(&keys::producers(id))?;
             self.forget(&keys::producer_counts(id))?;
             let Some(source) = stream.source else {
@@ -46,7 +53,8 @@ impl<R: Rows> Space<'_, R> {
             };
             let mut counted = self.stream(source)?;
             counted.forks = counted.forks.saturating_sub(1);
-            if counted.forks > 0 || !counted.is_deleted {
+            let is_kept = counted.forks > 0 || !counted.is_deleted;
+            if is_kept || mutation::is(Mutation::ReleasedSourceKept) {
                 self.put(&keys::stream(source), &counted)?;
                 break;
             }
