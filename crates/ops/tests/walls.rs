@@ -94,7 +94,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
         "cli",
         &[
             "bench", "client", "formats", "host", "linux", "node", "ops", "replica", "serve",
-            "shelf", "slots", "store", "terminal", "testbed", "wire",
+            "shelf", "slots", "store", "streams", "terminal", "testbed", "wire",
         ],
     ),
     // Crates that search for mistakes, and are not shipped.

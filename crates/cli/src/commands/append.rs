@@ -16,6 +16,7 @@ use wire::StreamPlace;
 
 use crate::global::Global;
 use crate::places;
+pub(super) use resume::quoted;
 use resume::{Place, Resumed};
 use terminal::exit::{Failure, Resumable};
 use terminal::{quantity, show};

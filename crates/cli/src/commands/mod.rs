@@ -23,6 +23,7 @@ mod recover;
 mod restore;
 mod scrub;
 mod status;
+mod stream;
 mod streams;
 mod trim;
 mod verify;
@@ -69,6 +70,7 @@ commands! {
     status Status,
     log Log,
     kv Kv,
+    stream Stream,
     leader Leader,
     members Members,
     node Node,

@@ -47,6 +47,7 @@ mod slots_moved;
 mod standing;
 mod starting;
 mod strangers;
+mod stream_command;
 mod streams;
 mod trim;
 mod upgrade;

@@ -16,13 +16,13 @@ const NODES: u32 = 3;
 const TEXT: (&str, &str) = ("Content-Type", "text/plain");
 const JSON: (&str, &str) = ("Content-Type", "application/json");
 
-struct Streams {
-    cluster: LocalCluster,
-    doors: Vec<String>,
+pub struct Streams {
+    pub cluster: LocalCluster,
+    pub doors: Vec<String>,
 }
 
 impl Streams {
-    fn start(directory: &Path) -> Streams {
+    pub fn start(directory: &Path) -> Streams {
         Streams::with_doors(directory, NODES as usize)
     }
 

@@ -199,7 +199,7 @@ pub fn command(arguments: impl Iterator<Item = OsString>, place: &str) -> String
 }
 
 /// A word as a shell takes it.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),

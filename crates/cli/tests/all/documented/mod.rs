@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Commands that have commands of their own.
-const GROUPS: [&str; 5] = ["bench", "kv", "leader", "log", "members"];
+const GROUPS: [&str; 6] = ["bench", "kv", "leader", "log", "members", "stream"];
 
 /// Asks the program for help on every command that is typed to it somewhere. `some`: of those that must be found.
 pub fn check(program: &str, some: &[&str]) {

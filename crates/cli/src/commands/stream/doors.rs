@@ -1,0 +1,223 @@
+//! Nodes that are asked over HTTP, one after the other.
+
+use std::io::ErrorKind;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use terminal::exit::{Failure, Kind};
+use ureq::Agent;
+use ureq::http::{HeaderMap, Request};
+
+/// A node that does not take a connection for so long is passed over.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// A node that was asked says something by then: a long poll of the usual length has ended.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// All nodes are asked again after so long.
+const AGAIN_AFTER: Duration = Duration::from_millis(100);
+/// One answer: a page of a read ends behind the append with which it has a megabyte, and an append has eight at most.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// All but what RFC 3986 leaves as it is.
+const NOT_PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// Whether a request that is done twice does the same as one that is done once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Twice {
+    IsOnce,
+    IsTwice,
+}
+
+pub struct Doors {
+    agent: Agent,
+    doors: Vec<String>,
+    at: usize,
+    timeout: Duration,
+}
+
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The offset that the answer ends at.
+    pub fn tail(&self) -> String {
+        self.header("stream-next-offset")
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.header("stream-closed") == Some("true")
+    }
+
+    /// Errors: the request was refused.
+    pub fn check(&self, name: &str) -> Result<()> {
+        let kind = match self.status {
+            200..=299 => return Ok(()),
+            404 | 410 => Kind::NotFound,
+            400 | 405 | 413 | 415 => Kind::Usage,
+            500.. => Kind::Unreachable,
+            _ => Kind::Refused,
+        };
+        Err(Failure::new(kind, format!("{name}: {}", self.said())).into())
+    }
+
+    fn said(&self) -> String {
+        let error = serde_json::from_slice::<serde_json::Value>(&self.body).ok();
+        let part = |name: &str| {
+            let part = error.as_ref()?["error"][name].as_str()?;
+            Some(part.to_owned())
+        };
+        match (part("message"), part("remedy")) {
+            (Some(message), Some(remedy)) => format!("{message}: {remedy}"),
+            // HEAD says no more.
+            _ => format!("the node answered {}", self.status),
+        }
+    }
+}
+
+impl Doors {
+    pub fn new(doors: Vec<String>, timeout: Duration) -> Doors {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .max_redirects(0)
+            .timeout_connect(Some(CONNECT_WITHIN.min(timeout)))
+            .timeout_recv_response(Some(ANSWER_WITHIN))
+            .timeout_recv_body(Some(ANSWER_WITHIN))
+            .build();
+        Doors {
+            agent: config.into(),
+            doors,
+            at: 0,
+            timeout,
+        }
+    }
+
+    /// Asks until a node answers anything but that it cannot now.
+    ///
+    /// Errors: no node answers for as long as is waited; or nobody knows whether a request was done that must not be done twice.
+    pub fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, String)],
+        body: Option<&[u8]>,
+        twice: Twice,
+    ) -> Result<Answer> {
+        let begun = Instant::now();
+        loop {
+            let door = self.doors[self.at % self.doors.len()].clone();
+            let (why, may_be_done) = match self.ask_one(&door, method, path, headers, body) {
+                Ok(answer) if answer.status == 503 => {
+                    let outcome = answer.header("logberg-outcome");
+                    (answer.said(), outcome == Some("unknown"))
+                }
+                Ok(answer) => return Ok(answer),
+                Err(error) => (error.to_string(), !is_before(&error)),
+            };
+            if may_be_done && twice == Twice::IsTwice {
+                let sentence = format!(
+                    "{door}: {why}; it is not known whether this was done: look, before it is done again"
+                );
+                return Err(Failure::new(Kind::Unreachable, sentence).into());
+            }
+            if begun.elapsed() >= self.timeout {
+                let sentence = format!(
+                    "no node answered in time, {door} the last: {why}; --http says where nodes serve streams"
+                );
+                return Err(Failure::new(Kind::Unreachable, sentence).into());
+            }
+            self.at += 1;
+            if self.at.is_multiple_of(self.doors.len()) {
+                thread::sleep(AGAIN_AFTER);
+            }
+        }
+    }
+
+    fn ask_one(
+        &self,
+        door: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, String)],
+        body: Option<&[u8]>,
+    ) -> Result<Answer, ureq::Error> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("http://{door}{path}"));
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let response = match body {
+            Some(body) => self.agent.run(request.body(body)?)?,
+            None => self.agent.run(request.body(())?)?,
+        };
+        let (parts, mut body) = response.into_parts();
+        let limited = body.with_config().limit(ANSWER_BYTES_MAX);
+        Ok(Answer {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body: limited.read_to_vec()?,
+        })
+    }
+}
+
+/// Whether nothing was sent when this went wrong.
+fn is_before(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::ConnectionFailed | ureq::Error::HostNotFound => true,
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => true,
+        ureq::Error::Timeout(timeout) => {
+            matches!(timeout, ureq::Timeout::Connect | ureq::Timeout::Resolve)
+        }
+        ureq::Error::Io(error) => error.kind() == ErrorKind::ConnectionRefused,
+        _ => false,
+    }
+}
+
+/// The address of a stream.
+pub fn stream_path(name: &str) -> String {
+    let parts: Vec<String> = name.split('/').map(encoded).collect();
+    format!("/v1/stream/{}", parts.join("/"))
+}
+
+/// As it stands in an address.
+pub fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NOT_PLAIN).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_written_so_that_it_arrives_as_it_is() {
+        assert_eq!(stream_path("a/b c?ü"), "/v1/stream/a/b%20c%3F%C3%BC");
+        assert_eq!(encoded("a/b"), "a%2Fb");
+    }
+
+    #[test]
+    fn only_what_was_never_sent_is_certainly_not_done() {
+        let refused = std::io::Error::from(ErrorKind::ConnectionRefused);
+        assert!(is_before(&ureq::Error::Io(refused)));
+        assert!(is_before(&ureq::Error::Timeout(ureq::Timeout::Connect)));
+        let reset = std::io::Error::from(ErrorKind::ConnectionReset);
+        assert!(!is_before(&ureq::Error::Io(reset)));
+        assert!(!is_before(&ureq::Error::Timeout(
+            ureq::Timeout::RecvResponse
+        )));
+    }
+}
