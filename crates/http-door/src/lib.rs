@@ -16,6 +16,7 @@
 //! | `headers`, `query`, `cursor` | the protocol's words |
 //! | `write`, `read`, `events` | the answers |
 //! | `fault`, `body` | errors; bytes that are there, or come |
+//! | `openapi` | what may be asked for, described for programs |
 //! | `space`, `tails` | the space; whoever waits at the tails of its streams |
 
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ mod fault;
 mod guard;
 mod headers;
 mod listen;
+mod openapi;
 mod query;
 mod read;
 mod route;

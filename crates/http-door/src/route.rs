@@ -16,6 +16,8 @@ pub enum Route {
     Delete(Path),
     List,
     Health,
+    /// What may be asked for.
+    Description,
     /// A browser asks what it may ask.
     Preflight,
 }
@@ -68,6 +70,7 @@ impl Route {
         }
         let known = match path {
             "/healthz" => Some(Route::Health),
+            "/v1/openapi.json" => Some(Route::Description),
             path => match path.strip_prefix(LIST) {
                 Some(SPACE) => Some(Route::List),
                 Some(_) => {
@@ -86,7 +89,7 @@ impl Route {
                 404,
                 "no-route",
                 "nothing is at this address",
-                "streams are below /v1/stream/, and /v1/list/default lists them",
+                "streams are below /v1/stream/, /v1/list/default lists them, and /v1/openapi.json says all that may be asked for",
             )),
             (Some(_), &Method::OPTIONS) => Ok(Route::Preflight),
             (Some(route), &Method::GET | &Method::HEAD) => Ok(route),
@@ -111,7 +114,7 @@ impl Route {
                 operation: Operation::Read,
                 resource: format!("stream/{SPACE}/*"),
             }),
-            Route::Health | Route::Preflight => None,
+            Route::Health | Route::Preflight | Route::Description => None,
         }
     }
 }

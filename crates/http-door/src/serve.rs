@@ -12,6 +12,7 @@ use crate::body::Body;
 use crate::bounds::Bounds;
 use crate::fault::Fault;
 use crate::guard;
+use crate::openapi;
 use crate::query::{List, Query};
 use crate::read::set;
 use crate::route::{Principal, Route, admit};
@@ -112,6 +113,7 @@ impl Door {
             Route::Delete(path) => self.delete(path).await,
             Route::List => self.list(&List::parse(query)?).await,
             Route::Preflight => Ok(guard::preflight()),
+            Route::Description => Ok(openapi::answer()),
             Route::Health => match *self.ends.borrow() {
                 true => Err(Fault::not_now("this node is stopping")),
                 false => Ok(Response::new(Body::from("ok\n"))),

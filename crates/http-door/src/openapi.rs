@@ -1,0 +1,114 @@
+//! The door's description, by OpenAPI 3.1, for generators of clients and for people.
+
+use hyper::Response;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
+
+use crate::body::Body;
+use crate::read::set;
+
+/// It is written by hand, and the tests below hold it to the routes and the headers.
+const DESCRIPTION: &str = include_str!("openapi.json");
+
+pub fn answer() -> Response<Body> {
+    let mut response = Response::new(Body::from(DESCRIPTION));
+    let headers = response.headers_mut();
+    set(headers, CONTENT_TYPE, "application/json");
+    set(headers, CACHE_CONTROL, "no-cache");
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use hyper::Method;
+    use serde_json::Value as Json;
+
+    use super::*;
+    use crate::headers::{ASKED, EXPOSED};
+    use crate::route::Route;
+
+    const METHODS: [&str; 8] = [
+        "delete", "get", "head", "options", "patch", "post", "put", "trace",
+    ];
+
+    fn described() -> Json {
+        serde_json::from_str(DESCRIPTION).expect("JSON")
+    }
+
+    fn names(of: &Json) -> BTreeSet<&str> {
+        let names = of.as_object().into_iter().flatten();
+        names.map(|(name, _)| name.as_str()).collect()
+    }
+
+    #[test]
+    fn what_is_described_is_asked_for_so_and_nothing_else_is() {
+        let described = described();
+        let paths = described["paths"].as_object().expect("paths");
+        for (path, methods) in paths {
+            let address = path.replace("{name}", "chat/42");
+            for method in METHODS {
+                let upper = method.to_uppercase();
+                let asked = Method::from_bytes(upper.as_bytes()).expect("a method");
+                let route = Route::of(&asked, &address);
+                let is_described = methods.get(method).is_some();
+                assert_eq!(route.is_ok(), is_described, "{upper} {path}");
+            }
+        }
+        // An address that no path describes has no route.
+        for address in [
+            "/v1/stream",
+            "/v1/list/other",
+            "/v1/openapi.yaml",
+            "/v1/log/main",
+        ] {
+            assert!(Route::of(&Method::GET, address).is_err(), "{address}");
+        }
+    }
+
+    #[test]
+    fn headers_that_browsers_may_use_are_described_and_no_others_are() {
+        let described = described();
+        let listed = |text: &'static str| text.split(", ").collect::<BTreeSet<_>>();
+        assert_eq!(names(&described["components"]["headers"]), listed(EXPOSED));
+        let mut asked = BTreeSet::new();
+        let methods = described["paths"].as_object().expect("paths").values();
+        for method in methods.flat_map(|methods| methods.as_object().expect("methods").values()) {
+            let parameters = method["parameters"].as_array().into_iter().flatten();
+            let of_head = parameters.filter(|parameter| parameter["in"] == "header");
+            asked.extend(of_head.map(|parameter| parameter["name"].as_str().expect("a name")));
+        }
+        // There are no credentials yet.
+        asked.insert("Authorization");
+        assert_eq!(asked, listed(ASKED));
+    }
+
+    #[test]
+    fn what_is_referred_to_is_there() {
+        let described = described();
+        let mut looked = vec![&described];
+        let mut referred = 0;
+        while let Some(value) = looked.pop() {
+            if let Some(place) = value["$ref"].as_str() {
+                let pointer = place.strip_prefix('#').expect("within the description");
+                assert!(described.pointer(pointer).is_some(), "{place}");
+                referred += 1;
+            }
+            looked.extend(
+                value
+                    .as_object()
+                    .into_iter()
+                    .flat_map(|object| object.values()),
+            );
+            looked.extend(value.as_array().into_iter().flatten());
+        }
+        assert!(referred > 50);
+        let ids = described["paths"].as_object().expect("paths").values();
+        let ids = ids.flat_map(|methods| methods.as_object().expect("methods").values());
+        let ids: Vec<&str> = ids
+            .filter_map(|method| method["operationId"].as_str())
+            .collect();
+        let unlike: BTreeSet<&str> = ids.iter().copied().collect();
+        assert_eq!(unlike.len(), ids.len(), "two requests have one name");
+    }
+}
