@@ -18,6 +18,10 @@ impl Answer {
         found.map(|(_, value)| &**value)
     }
 
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.headers.iter().map(|(name, _)| name.as_str())
+    }
+
     pub fn offset(&self) -> String {
         let offset = self.header("Stream-Next-Offset");
         offset.expect("an offset").to_owned()

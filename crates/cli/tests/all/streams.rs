@@ -19,6 +19,8 @@ const JSON: (&str, &str) = ("Content-Type", "application/json");
 pub struct Streams {
     pub cluster: LocalCluster,
     pub doors: Vec<String>,
+    /// The door's description of itself: every answer is held to it.
+    described: Json,
 }
 
 impl Streams {
@@ -43,13 +45,17 @@ impl Streams {
             .expect("it is ready");
         let doors = http_ports.iter().map(|port| format!("127.0.0.1:{port}"));
         let streams = Streams {
+            described: description(&format!("127.0.0.1:{}", http_ports[0])),
             doors: doors.collect(),
             cluster,
         };
         if count < NODES as usize {
             // A node without a door may lead the new space first, and nobody is answered until another does.
             streams.logberg(&["log", "create", "default", "--kind", "streams"]);
-            streams.logberg(&["leader", "move", "default", "--to", "1"]);
+            let leader = streams.first_leader();
+            if leader != 1 {
+                streams.logberg(&["leader", "move", "default", "--to", "1"]);
+            }
         }
         // The first stream makes the space; each node has it after a moment.
         assert_eq!(streams.insist(0, "PUT", "first", &[TEXT], b"").status, 201);
@@ -68,7 +74,30 @@ impl Streams {
         body: &[u8],
     ) -> Answer {
         let path = format!("/v1/stream/{name}");
-        http::ask(&self.doors[at], method, &path, headers, body).expect("an answer")
+        let answer = http::ask(&self.doors[at], method, &path, headers, body);
+        let answer = answer.expect("an answer");
+        self.check_described(method, &answer);
+        answer
+    }
+
+    /// A status and headers that a generated client would not expect are none that a node answers.
+    fn check_described(&self, method: &str, answer: &Answer) {
+        let known = &self.described["components"]["headers"];
+        let methods = &self.described["paths"]["/v1/stream/{name}"];
+        let Some(method) = methods.get(method.to_lowercase()) else {
+            assert_eq!(answer.status, 405, "{method} is answered");
+            return;
+        };
+        let responses = &method["responses"];
+        let described = &responses[answer.status.to_string()];
+        assert!(described.is_object(), "{} is not described", answer.status);
+        let is_same = |name: &str, other: &str| name.eq_ignore_ascii_case(other);
+        let known = known.as_object().expect("headers").keys();
+        for name in known.filter(|name| answer.names().any(|other| is_same(name, other))) {
+            let is_described = described["headers"].get(name).is_some();
+            let (summary, status) = (&method["summary"], answer.status);
+            assert!(is_described, "{summary}, {status}: {name} is not described");
+        }
     }
 
     /// Asks again while it is certain that nothing was done.
@@ -91,6 +120,17 @@ impl Streams {
         }
     }
 
+    fn first_leader(&self) -> u32 {
+        let begun = Instant::now();
+        loop {
+            if let Some(leader) = self.cluster.leader("default") {
+                return leader;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "nobody leads");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn logberg(&self, words: &[&str]) {
         let servers = self.cluster.addresses().join(",");
         let ran = std::process::Command::new(env!("CARGO_BIN_EXE_logberg"))
@@ -107,6 +147,14 @@ impl Streams {
         assert_eq!(answer.status, 200);
         answer.text()
     }
+}
+
+fn description(door: &str) -> Json {
+    let answer = http::ask(door, "GET", "/v1/openapi.json", &[], b"");
+    let mut answer = answer.expect("an answer");
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.header("Content-Type"), Some("application/json"));
+    serde_json::from_str(&answer.text()).expect("JSON")
 }
 
 fn error_of(answer: &mut Answer) -> (u16, String) {
