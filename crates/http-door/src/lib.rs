@@ -29,6 +29,8 @@ mod fault;
 mod guard;
 mod headers;
 mod listen;
+#[cfg(test)]
+mod malformed;
 mod openapi;
 mod query;
 mod read;
