@@ -7,7 +7,8 @@ use std::time::Duration;
 use wire::told::Saving;
 use wire::{Answer, Ask, LINE_BYTES_MAX, Refusal, rows};
 
-use crate::Timeouts;
+/// No time at all would be no bound to the kernel.
+const PATIENCE_MIN: Duration = Duration::from_millis(1);
 
 /// One request and its conversation.
 pub(super) struct Link {
@@ -36,22 +37,25 @@ fn garbled(what: impl ToString) -> LinkError {
 }
 
 impl Link {
+    /// Asks. Whoever says nothing for `patience` is lost.
     pub fn ask(
         server: &str,
         request: &Ask,
         cluster: Option<&str>,
-        timeouts: Timeouts,
+        (connect, patience): (Duration, Duration),
     ) -> Result<Link, LinkError> {
-        let stream = dial(server, timeouts.connect)?;
+        let stream = dial(server, connect.min(patience).max(PATIENCE_MIN))?;
         stream.set_nodelay(true)?;
-        // A page may wait for a majority's disks, and a backup for a barrier.
-        let patience = timeouts.total.max(Duration::from_secs(1));
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+        patient(&stream, patience)?;
         let line = request.to_line_for(cluster);
         (&stream).write_all(line.as_bytes())?;
         let stream = BufReader::with_capacity(64 << 10, stream);
         Ok(Link { stream })
+    }
+
+    /// From now on whoever says nothing for so long is lost.
+    pub fn be_patient(&mut self, patience: Duration) -> Result<(), LinkError> {
+        Ok(patient(self.stream.get_ref(), patience)?)
     }
 
     fn answer(&mut self) -> Result<Answer, LinkError> {
@@ -127,6 +131,12 @@ impl Link {
             other => Err(garbled(other.to_line())),
         }
     }
+}
+
+fn patient(stream: &TcpStream, patience: Duration) -> io::Result<()> {
+    let patience = Some(patience.max(PATIENCE_MIN));
+    stream.set_read_timeout(patience)?;
+    stream.set_write_timeout(patience)
 }
 
 fn dial(server: &str, within: Duration) -> io::Result<TcpStream> {

@@ -17,7 +17,7 @@ use super::link::{Link, LinkError};
 use super::restore::RestoreError;
 use super::set::{AllRows, Backup, Stop, Wrong};
 use super::take::TakeError;
-use crate::Client;
+use crate::{Client, Timeouts};
 
 /// All were asked, and are asked again after so long.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -66,9 +66,18 @@ struct Round {
 }
 
 impl Round {
-    fn of(client: &Client) -> Round {
+    /// Errors of who is asked for more servers are passed over, and no answer is waited for behind `until`.
+    fn of(client: &Client, until: Instant) -> Round {
         let mut servers: VecDeque<String> = client.servers().into();
-        if let Ok(status) = client.status() {
+        let timeouts = Timeouts {
+            total: until.saturating_duration_since(Instant::now()),
+            ..client.cluster.timeouts
+        };
+        let hasty = match client.cluster() {
+            Some(cluster) => Client::of_cluster(client.servers(), &cluster, timeouts),
+            None => Client::new(client.servers(), timeouts),
+        };
+        if let Ok(status) = hasty.status() {
             let alive = status.nodes.into_iter().filter(|node| node.alive);
             for node in alive {
                 if !node.address.is_empty() && !servers.contains(&node.address) {
@@ -106,22 +115,30 @@ impl Round {
 }
 
 impl Client {
-    /// A node that gives all rows of the machine, as of one position.
+    /// A node that gives all rows of the machine, as of one position. It waits until `until` for one that begins; each
+    /// node has its share of that time, so that a silent one leaves some to the others.
     pub(super) fn ask_for_rows(
         &self,
         log: &str,
         cluster: &str,
+        until: Instant,
     ) -> Result<(String, Link, Saving), TakeError> {
-        let until = self.deadline();
         let request = Ask::Save {
             log: log.to_owned(),
         };
         loop {
-            let mut round = Round::of(self);
+            let mut round = Round::of(self, until);
             while let Some(server) = round.servers.pop_front() {
-                let timeouts = self.cluster.timeouts;
-                let asked = Link::ask(&server, &request, Some(cluster), timeouts);
-                let begun = asked.and_then(|mut link| Ok((link.saving()?, link)));
+                let left = until.saturating_duration_since(Instant::now());
+                let share = left / (round.servers.len() as u32 + 1);
+                let patience = (self.cluster.timeouts.connect, share);
+                let asked = Link::ask(&server, &request, Some(cluster), patience);
+                let begun = asked.and_then(|mut link| {
+                    let saving = link.saving()?;
+                    // A node that falls silent between pages leaves half of the time to another one.
+                    link.be_patient(self.cluster.timeouts.total / 2)?;
+                    Ok((saving, link))
+                });
                 match begun {
                     Ok((saving, link)) => return Ok((server, link, saving)),
                     Err(error) => round.take(&server, &error).map_err(TakeError::Machine)?,
@@ -157,15 +174,18 @@ impl Client {
         // The end was said and its answer lost: a machine that was filled before was filled by this.
         let mut said_end = None;
         loop {
-            let mut round = Round::of(self);
+            let mut round = Round::of(self, until);
             // A leader that is named is asked next: not for ever.
             let mut tries = 4 * round.servers.len();
             while tries > 0
+                && (round.tried.is_empty() || Instant::now() < until)
                 && let Some(server) = round.servers.pop_front()
             {
                 tries -= 1;
+                // A page may wait for a majority's disks.
                 let timeouts = self.cluster.timeouts;
-                let link = Link::ask(&server, &request, Some(&cluster), timeouts);
+                let patience = (timeouts.connect, timeouts.total);
+                let link = Link::ask(&server, &request, Some(&cluster), patience);
                 let filled = link.map_err(RestoreError::from).and_then(|mut link| {
                     let progress = &mut |pages, read| {
                         if pages > done {

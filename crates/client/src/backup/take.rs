@@ -1,8 +1,10 @@
 //! Taking a backup: everything that is chosen when it begins, into a file that appears when it is whole.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use super::format::{
     BackupError, Header, Identity, MachineKind, PAYLOAD_BYTES_MAX, PartWriter, Saved, hex,
@@ -83,10 +85,13 @@ impl Client {
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Taken, TakeError> {
         let mut tries = 0;
+        // All tries together have the time in which nothing may get on, and each page begins it anew.
+        let until = Cell::new(self.deadline());
         loop {
             tries += 1;
-            match self.back_up_once(log, to, made_at.clone(), &mut progress) {
-                Err(TakeError::BrokenOff { .. }) if tries < TRIES_MAX => {}
+            match self.back_up_once(log, to, made_at.clone(), &until, &mut progress) {
+                Err(TakeError::BrokenOff { .. })
+                    if tries < TRIES_MAX && Instant::now() < until.get() => {}
                 other => return other,
             }
         }
@@ -97,10 +102,14 @@ impl Client {
         log: &str,
         to: &Path,
         made_at: String,
+        until: &Cell<Instant>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Taken, TakeError> {
+        let began = Instant::now();
         let target = Target::find(to, progress)?;
-        let (header, source) = self.header(log, made_at, &target)?;
+        // The parts before were read from this machine's own disk: nobody was waited for.
+        until.set(until.get() + began.elapsed());
+        let (header, source) = self.header(log, made_at, &target, until.get())?;
         let wanted: u64 = header.streams.iter().map(|s| s.info.length - s.from).sum();
         if let Some((before, identity)) = &target.before
             && is_same(before, &header)
@@ -124,7 +133,10 @@ impl Client {
         let aside = aside_of(&target.path);
         let file = File::create(&aside).map_err(failed)?;
         // How much of a machine comes is not known before.
-        let progress = &mut |done: u64| progress(done, wanted.max(done));
+        let progress = &mut |done: u64| {
+            until.set(self.deadline());
+            progress(done, wanted.max(done));
+        };
         let written = match source {
             Source::Streams => self.write_part(log, file, header.clone(), progress),
             Source::Rows(server, link) => write_rows(&server, link, file, header.clone(), progress),
@@ -167,6 +179,7 @@ impl Client {
         log: &str,
         made_at: String,
         target: &Target,
+        until: Instant,
     ) -> Result<(Header, Source), TakeError> {
         let status = self.status()?;
         let info = self.logs()?.into_iter().find(|info| info.name == log);
@@ -183,7 +196,7 @@ impl Client {
         let machines = kinds.find(|known| known.of_log().to_string() == kind);
         let (source, state, streams) = match machines {
             Some(_) => {
-                let (server, link, saving) = self.ask_for_rows(log, &status.cluster)?;
+                let (server, link, saving) = self.ask_for_rows(log, &status.cluster, until)?;
                 (Source::Rows(server, link), Some(saving), Vec::new())
             }
             None => (Source::Streams, None, self.streams(log)?),

@@ -4,6 +4,7 @@ mod fake;
 
 mod append;
 mod backup_format;
+mod backup_timeout;
 mod cluster;
 mod long_chains;
 mod lookout;
