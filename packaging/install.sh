@@ -39,10 +39,10 @@ put 0644 "$unit" "$prefix/lib/systemd/system/logberg@.service"
 put 0644 "$here/logberg.sysusers" "$prefix/lib/sysusers.d/logberg.conf"
 put 0644 "$here/node.toml" "$prefix/share/doc/logberg/node.toml"
 put 0644 "$here/alerts.yaml" "$prefix/share/doc/logberg/alerts.yaml"
-put 0644 "$root/README.md" "$prefix/share/doc/logberg/README.md"
-put 0644 "$root/LICENSE" "$prefix/share/doc/logberg/LICENSE"
-for document in "$root"/docs/*.md; do
-    put 0644 "$document" "$prefix/share/doc/logberg/docs/${document##*/}"
+# The documents keep their places beside one another, with all that they link to.
+for document in "$root"/*.md "$root/LICENSE" "$root"/docs/*.md "$root"/docs/decisions/*.md "$root"/clients/python/* \
+    "$root/crates/embed/examples/bank.rs" "$here/alerts.yaml"; do
+    [ -d "$document" ] || put 0644 "$document" "$prefix/share/doc/logberg/${document#"$root"/}"
 done
 install -d -m 0755 "$destdir/etc/logberg"
 [ -e "$destdir/etc/logberg/example.toml" ] || put 0644 "$here/node.toml" /etc/logberg/example.toml
