@@ -5,13 +5,16 @@
 //!   move  auxiliary  memory           paper                             instructions
 //!   catch-up  many-logs               rivals
 //!   reconfigure  elections  recover
-//!   shelf  guest  kv
+//!   shelf  guest  kv  http
 //! ```
+//!
+//! `raw`: appends that are waited for, beside which others are measured.
 
 pub mod auxiliary;
 pub mod catch_up;
 pub mod elections;
 pub mod guest;
+pub mod http;
 pub mod kv;
 pub mod many_logs;
 pub mod memory;
@@ -24,3 +27,5 @@ pub mod paper;
 pub mod rivals;
 
 pub mod instructions;
+
+mod raw;

@@ -5,7 +5,7 @@ use bench::failover::{self, Disks};
 use clap::{Args, Subcommand};
 
 use crate::benches::{
-    auxiliary, catch_up, elections, guest, instructions, kv, many_logs, memory, moves, paper,
+    auxiliary, catch_up, elections, guest, http, instructions, kv, many_logs, memory, moves, paper,
     reconfigure, recover, rivals, shelf,
 };
 use crate::global::Global;
@@ -47,6 +47,7 @@ enum Bench {
     Shelf(shelf::Arguments),
     Guest(guest::Arguments),
     Kv(kv::Arguments),
+    Http(http::Arguments),
     Paper(paper::Arguments),
     Rivals(rivals::Arguments),
     Instructions(instructions::Arguments),
@@ -68,6 +69,7 @@ impl Arguments {
             Bench::Shelf(arguments) => arguments.run(json),
             Bench::Guest(arguments) => arguments.run(json),
             Bench::Kv(arguments) => arguments.run(json),
+            Bench::Http(arguments) => arguments.run(json),
             Bench::Paper(arguments) => arguments.run(json),
             Bench::Rivals(arguments) => arguments.run(json),
             Bench::Instructions(arguments) => arguments.run(json),

@@ -230,6 +230,31 @@ fn a_machine_is_measured_and_its_losses_are_made_good() {
 }
 
 #[test]
+fn named_streams_are_measured_and_every_append_is_there_once() {
+    let arguments =
+        "http --clients 1,3 --streams 2 --value-size 64 --seconds 0.5 --times 1 --read-bytes 2MiB";
+    let directory = tempfile::tempdir().unwrap();
+    let output = command(PROGRAM, directory.path(), arguments).output();
+    let report = json(&output.expect("the program runs"));
+    let cells = report["cells"].as_array().expect("a list");
+    let counts = cells.iter().map(|cell| number(cell, "clients"));
+    assert_eq!(counts.collect::<Vec<_>>(), [1.0, 3.0]);
+    for cell in cells {
+        assert!(number(cell, "per_s") > 0.0, "{cell}");
+        assert!(number(cell, "p50_ms") <= number(cell, "p99_ms"), "{cell}");
+        assert_eq!(number(cell, "failed"), 0.0, "{cell}");
+        assert!(cell["reference"].is_null(), "{cell}");
+    }
+    assert!(number(&cells[0], "raw_append_p50_ms") > 0.0, "{report}");
+    assert!(cells[1]["raw_append_p50_ms"].is_null(), "{report}");
+    assert_eq!(number(&report, "lost_appends"), 0.0, "{report}");
+    let reads = report["whole_reads"].as_array().expect("a list");
+    let places: Vec<_> = reads.iter().map(|read| read["place"].as_str()).collect();
+    assert_eq!(places, [Some("leader"), Some("follower")]);
+    assert_eq!(report["peaks"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
 fn keys_are_measured_and_every_value_that_is_read_is_right() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = "kv --keys 300 --clients 4 --pipeline 3 --value-size 64 --seconds 0.5 --times 1 --failover 1 --idle 20";

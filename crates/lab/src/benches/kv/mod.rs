@@ -14,7 +14,7 @@
 //! | `draw`, `slots` | which keys are asked for, and which server answers for them |
 //! | `values`, `book` | which values a read may show |
 //! | `load` | what clients are to do, and what came of it |
-//! | `nodes`, `raw`, `etcd`, `redis`, `turns` | we, and what we are compared with, in turns |
+//! | `nodes`, `etcd`, `redis`, `turns` | we, and what we are compared with, in turns |
 //! | `roles`, `failover`, `idle` | CPU of each role, leaders that are killed, memory of connections |
 //! | `moved`, `apart` | slots that move, and replies about them |
 //! | `report`, `goals`, `shown` | what is reported, what is to be reached, as a table |
@@ -34,7 +34,6 @@ mod idle;
 mod load;
 mod moved;
 mod nodes;
-mod raw;
 mod redis;
 mod reply;
 mod report;

@@ -7,9 +7,9 @@ use testbed::watch::Watch;
 use super::etcd::Etcd;
 use super::generator::{Generator, Length};
 use super::load::{Load, Op, Turn};
-use super::nodes::Nodes;
-use super::raw;
+use super::nodes::{Nodes, RAW};
 use super::redis::Redis;
+use crate::benches::raw;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
@@ -130,7 +130,13 @@ impl Contenders<'_> {
                 return Ok(());
             }
             (Who::Raw, ..) => {
-                let p50_ms = raw::p50_ms(self.nodes, self.value_bytes, length)?;
+                let p50_ms = raw::p50_ms(
+                    &self.nodes.client(),
+                    RAW,
+                    self.value_bytes,
+                    length.warm_up,
+                    length.counted,
+                )?;
                 turns.raw_p50_ms.push(p50_ms);
                 return Ok(());
             }

@@ -1,0 +1,304 @@
+//! `bench http`: appends to named streams over HTTP, beside raw appends and another server of the protocol; and reads of a
+//! whole stream.
+//!
+//! ```text
+//!  three nodes ── streams made ── for each load: we ⇄ raw appends ⇄ --reference ── lengths held to what was answered
+//!              ── one stream written ── read whole at its leader, at a follower ── each byte compared
+//! ```
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `target` | a server of the protocol, as a client sees it |
+//! | `appends` | the load: callers of which each appends, waits, and appends again |
+//! | `whole` | a stream that is read from its beginning to its tail |
+//! | `report` | what was measured, as a table and in JSON |
+
+mod appends;
+mod report;
+mod target;
+mod whole;
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use client::{Client, Timeouts};
+
+use appends::{Load, Turns};
+use bench::latency::rounded;
+use report::{Peak, Report};
+use target::Target;
+use terminal::{quantity, show};
+use testbed::cluster::{LocalCluster, LocalOptions};
+use testbed::environment::Machine;
+use testbed::level;
+use testbed::port;
+use testbed::process::peak_rss_bytes;
+use testbed::scratch::{Place, Scratch, go_on};
+use testbed::watch::Watch;
+
+use super::raw;
+
+const HELP: &str = "\
+Each client appends to one stream after the other, waits for the answer, and appends again. Clients
+are threads of this process, which shares the processors with the nodes, and ask the node that leads.
+In turns with us, on the same disk: raw appends of as many bytes, each waited for (beside one client),
+and with --reference another server of the Durable Streams Protocol, which you start before. At the
+end the streams' lengths are held to what was answered: ends with 1 if an append is lost or there twice.
+
+Example:
+  logberg-lab bench http
+  logberg-lab bench http --clients 1,64,256 --streams 1,1000 --seconds 6 --times 3
+  logberg-lab bench http --reference http://127.0.0.1:4500/v1/stream";
+
+/// Measure named streams over HTTP: appends beside raw appends and another server, and whole reads
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    /// Clients at a time; each count is a load
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,64", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    clients: Vec<u32>,
+    /// Streams that are appended to in turn; each count is a load
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,1000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    streams: Vec<u32>,
+    /// Bytes of an append
+    #[arg(long, value_name = "BYTES", default_value = "256", value_parser = value_bytes)]
+    value_size: u64,
+    /// How long each turn is counted
+    #[arg(long, value_name = "SECONDS", default_value = "4", value_parser = quantity::seconds)]
+    seconds: f64,
+    /// How often each takes its turn
+    #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
+    times: u32,
+    /// Bytes of the stream that is read whole
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = read_bytes)]
+    read_bytes: u64,
+    /// Another server, measured in turns: its address up to the streams' names
+    #[arg(long, value_name = "URL")]
+    reference: Option<String>,
+    #[command(flatten)]
+    place: Place,
+}
+
+fn value_bytes(text: &str) -> Result<u64, String> {
+    match quantity::bytes(text)? {
+        bytes if (1..=1 << 20).contains(&bytes) => Ok(bytes),
+        _ => Err("appends have 1 byte to 1 MiB here".to_owned()),
+    }
+}
+
+fn read_bytes(text: &str) -> Result<u64, String> {
+    match quantity::bytes(text)? {
+        bytes if (1 << 20..=4 << 30).contains(&bytes) => Ok(bytes),
+        _ => Err("the stream that is read has 1 MiB to 4 GiB".to_owned()),
+    }
+}
+
+const NODES: u32 = 3;
+/// A log beside the streams, for raw appends.
+const RAW: &str = "raw";
+/// The log of the streams.
+const SPACE: &str = "default";
+const READY: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+/// Before anything is counted.
+const WARM_UP: Duration = Duration::from_millis(500);
+/// More appends than that a second are not to be expected, and so many bytes stand around each.
+const PER_S_MAX: f64 = 50_000.0;
+const AROUND: f64 = 300.0;
+const OTHER_BYTES: f64 = 1e9;
+
+impl Arguments {
+    pub fn run(self, json: bool) -> Result<()> {
+        let scratch = self.place.make(self.bytes_needed())?;
+        let machine = Machine::look(scratch.path())?;
+        machine.warn_if_no_disk();
+        let report = self.measure(&scratch, machine)?;
+        match json {
+            true => show::print_json(&report)?,
+            false => report.print()?,
+        }
+        match report.lost_appends {
+            0 => Ok(()),
+            lost => bail!("{lost} appends that were answered are not there"),
+        }
+    }
+
+    fn bytes_needed(&self) -> u64 {
+        let loads = (self.clients.len() * self.streams.len()) as f64;
+        let turns = loads * f64::from(self.times) * (self.seconds + WARM_UP.as_secs_f64());
+        let appended = turns * PER_S_MAX * (self.value_size as f64 + AROUND);
+        // To logs, to rows, and to rows that are merged.
+        let bytes = (appended.min(turns * 200e6) + self.read_bytes as f64) * 3.0 + OTHER_BYTES;
+        (bytes * f64::from(NODES)) as u64
+    }
+
+    fn measure(&self, scratch: &Scratch, machine: Machine) -> Result<Report> {
+        let watch = Watch::new(0);
+        watch.says("starting three nodes");
+        let nodes = Nodes::start(&scratch.path().join("nodes"))?;
+        let leader = nodes.leader()?;
+        let ours = Target::new(&nodes.url(leader), self.most_clients());
+        let reference = self.reference.as_deref();
+        let reference = reference.map(|url| Target::new(url, self.most_clients()));
+        let length = appends::Length {
+            warm_up: WARM_UP,
+            counted: Duration::from_secs_f64(self.seconds),
+        };
+        let mut report = Report {
+            bench: "http",
+            value_bytes: self.value_size,
+            seconds: rounded(self.seconds),
+            times: self.times,
+            cells: Vec::new(),
+            read_bytes: self.read_bytes,
+            whole_reads: Vec::new(),
+            lost_appends: 0,
+            peaks: Vec::new(),
+            machine,
+        };
+        watch.add_steps((self.clients.len() * self.streams.len()) as u64);
+        for streams in &self.streams {
+            watch.says(format!("making {streams} streams"));
+            let prefix = format!("of-{streams}");
+            for target in reference.iter().chain([&ours]) {
+                target.make(&prefix, *streams)?;
+            }
+            let mut answered = 0;
+            for clients in &self.clients {
+                let load = Load {
+                    clients: *clients,
+                    streams: *streams,
+                    bytes: self.value_size as usize,
+                };
+                watch.says(format!("{clients} clients, {streams} streams"));
+                let mut turns = Turns::default();
+                for _ in 0..self.times {
+                    go_on()?;
+                    let before = nodes.cpu()?;
+                    let turn = appends::measure(&ours, &prefix, load, length)?;
+                    turns.add_ours(turn, nodes.cpu()?.saturating_sub(before));
+                    if *clients == 1 {
+                        turns.raw_p50_ms.push(nodes.raw_p50_ms(load.bytes, length)?);
+                    }
+                    if let Some(reference) = &reference {
+                        let turn = appends::measure(reference, &prefix, load, length)?;
+                        turns.reference.push(turn.figures);
+                    }
+                }
+                answered += turns.answered;
+                report.cells.push(turns.cell(load));
+                watch.step(1);
+                scratch.check_space()?;
+            }
+            let there = ours.bytes_of(&prefix)? / self.value_size;
+            report.lost_appends += answered.abs_diff(there);
+        }
+        self.read_whole(&nodes, leader, &watch, &mut report)?;
+        for node in 1..=NODES {
+            report.peaks.push(Peak {
+                is_leader: node == leader,
+                rss_mb: rounded(peak_rss_bytes(nodes.pid(node)?)? as f64 / 1e6),
+            });
+        }
+        drop(nodes);
+        Ok(report)
+    }
+
+    fn read_whole(
+        &self,
+        nodes: &Nodes,
+        leader: u32,
+        watch: &Watch,
+        report: &mut Report,
+    ) -> Result<()> {
+        let at_leader = Target::new(&nodes.url(leader), 1);
+        watch.says("writing the stream that is read whole");
+        let whole = whole::Whole::write(&at_leader, self.read_bytes)?;
+        let follower = leader % NODES + 1;
+        for (place, node) in [("leader", leader), ("follower", follower)] {
+            watch.says(format!("reading it at its {place}"));
+            let target = Target::new(&nodes.url(node), 1);
+            report.whole_reads.push(whole.read(&target, place)?);
+        }
+        Ok(())
+    }
+
+    fn most_clients(&self) -> u32 {
+        self.clients.iter().copied().max().unwrap_or(1)
+    }
+}
+
+/// Three processes that serve named streams.
+struct Nodes {
+    cluster: LocalCluster,
+    ports: Vec<u16>,
+}
+
+impl Nodes {
+    /// To be called on a thread that lives as long as they.
+    fn start(directory: &Path) -> Result<Nodes> {
+        let ports = port::free(NODES)?;
+        let cluster = LocalCluster::start(LocalOptions {
+            http_ports: ports.clone(),
+            ..LocalOptions::new(directory, NODES)
+        })?;
+        cluster.wait_ready(READY)?;
+        let nodes = Nodes { cluster, ports };
+        nodes.client().create_log(RAW)?;
+        level::wait_ready(&nodes.cluster.addresses(), RAW, READY)?;
+        // The first stream makes the space.
+        let door = Target::new(&nodes.url(1), 1);
+        let deadline = Instant::now() + READY;
+        while let Err(error) = door.make("first", 1) {
+            go_on()?;
+            if Instant::now() > deadline {
+                return Err(error);
+            }
+            thread::sleep(POLL);
+        }
+        level::wait_ready(&nodes.cluster.addresses(), SPACE, READY)?;
+        Ok(nodes)
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.cluster.addresses(), Timeouts::default())
+    }
+
+    fn leader(&self) -> Result<u32> {
+        match level::leader(&self.cluster.addresses(), SPACE) {
+            Some(leader) => Ok(leader),
+            None => bail!("no node leads the streams"),
+        }
+    }
+
+    fn url(&self, node: u32) -> String {
+        format!(
+            "http://127.0.0.1:{}/v1/stream",
+            self.ports[node as usize - 1]
+        )
+    }
+
+    fn pid(&self, node: u32) -> Result<u32> {
+        match self.cluster.pid(node) {
+            Some(pid) => Ok(pid),
+            None => bail!("node {node} ended"),
+        }
+    }
+
+    /// What all nodes have used so far.
+    fn cpu(&self) -> Result<Duration> {
+        let mut all = Duration::ZERO;
+        for node in 1..=NODES {
+            let used = testbed::process::used(self.pid(node)?)?;
+            all += used.user + used.system;
+        }
+        Ok(all)
+    }
+
+    fn raw_p50_ms(&self, bytes: usize, length: appends::Length) -> Result<f64> {
+        raw::p50_ms(&self.client(), RAW, bytes, length.warm_up, length.counted)
+    }
+}

@@ -1,0 +1,126 @@
+//! What was measured, as a table and in JSON.
+
+use anyhow::Result;
+use serde::Serialize;
+use terminal::show;
+use testbed::environment::Machine;
+
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub bench: &'static str,
+    pub value_bytes: u64,
+    pub seconds: f64,
+    pub times: u32,
+    pub cells: Vec<Cell>,
+    pub read_bytes: u64,
+    pub whole_reads: Vec<WholeRead>,
+    /// Answered and not there, or there without an answer.
+    pub lost_appends: u64,
+    pub peaks: Vec<Peak>,
+    pub machine: Machine,
+}
+
+/// Medians of all turns; of ratios, of those of the pairs.
+#[derive(Debug, Serialize)]
+pub struct Cell {
+    pub clients: u32,
+    pub streams: u32,
+    pub per_s: f64,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub max_ms: f64,
+    /// Of all nodes together.
+    pub cpu_us_per_append: f64,
+    pub failed: u64,
+    pub why: Option<String>,
+    pub raw_append_p50_ms: Option<f64>,
+    pub raw_append_p50_ratio: Option<f64>,
+    pub reference: Option<OfReference>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct OfReference {
+    pub per_s: f64,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub our_rate_ratio: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct WholeRead {
+    pub place: &'static str,
+    pub answers: u64,
+    pub seconds: f64,
+    pub mb_per_s: f64,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Peak {
+    pub is_leader: bool,
+    pub rss_mb: f64,
+}
+
+impl Report {
+    pub fn print(&self) -> Result<()> {
+        let headings = [
+            "clients",
+            "streams",
+            "per s",
+            "p50 ms",
+            "p99 ms",
+            "max ms",
+            "nodes' CPU µs",
+            "failed",
+            "× raw p50",
+            "reference per s",
+            "our rate ×",
+        ];
+        let rows = self.cells.iter().map(Cell::row).collect();
+        show::print(show::rows(&headings, rows))?;
+        for read in &self.whole_reads {
+            let WholeRead {
+                place,
+                answers,
+                mb_per_s,
+                ..
+            } = read;
+            show::print(format!(
+                "read whole at its {place}: {mb_per_s} MB/s, in {answers} answers"
+            ))?;
+        }
+        for cell in &self.cells {
+            if let Some(why) = &cell.why {
+                show::print(format!("failed with {} clients: {why}", cell.clients))?;
+            }
+        }
+        let peaks = self.peaks.iter().map(|peak| {
+            let role = if peak.is_leader { "leader" } else { "follower" };
+            format!("{role} {} MB", peak.rss_mb)
+        });
+        show::print(format!(
+            "peak memory: {}; appends lost or doubled: {}",
+            peaks.collect::<Vec<_>>().join(", "),
+            self.lost_appends
+        ))
+    }
+}
+
+impl Cell {
+    fn row(&self) -> Vec<String> {
+        let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| value.to_string());
+        let reference = self.reference.as_ref();
+        vec![
+            self.clients.to_string(),
+            self.streams.to_string(),
+            self.per_s.to_string(),
+            self.p50_ms.to_string(),
+            self.p99_ms.to_string(),
+            self.max_ms.to_string(),
+            self.cpu_us_per_append.to_string(),
+            self.failed.to_string(),
+            shown(self.raw_append_p50_ratio),
+            shown(reference.map(|reference| reference.per_s)),
+            shown(reference.map(|reference| reference.our_rate_ratio)),
+        ]
+    }
+}
