@@ -150,6 +150,7 @@ fn a_pipe_resumes_and_nothing_stands_twice() {
         "p",
         "--piece",
         "1KiB",
+        "--resume",
         "--json",
     ];
     let length = || {
@@ -188,6 +189,18 @@ fn a_pipe_resumes_and_nothing_stands_twice() {
     let third = json(&done(&streams, &words, b""));
     assert_eq!(third["known"], third["pieces"]);
     assert_eq!(length(), input.len());
+    // Another input of this producer is not taken for the first one.
+    let other = ["append", "lines", "--producer", "p", "--piece", "1KiB"];
+    let refused = run(&streams, &other, b"another\n");
+    assert_eq!(refused.code, Some(4), "{}", refused.err);
+    assert!(refused.err.contains("--resume"), "{}", refused.err);
+    assert_eq!(length(), input.len());
+    done(
+        &streams,
+        &[&other[..], &["--epoch", "1"]].concat(),
+        b"another\n",
+    );
+    assert_eq!(length(), input.len() + 8);
     // Nobody answers: what was done is said, and what goes on.
     for node in 1..=3 {
         drop(streams.cluster.kill(node));

@@ -26,14 +26,16 @@ The input is sent in pieces. Each piece carries this producer's id and its numbe
 the stream once, however often it is sent and whichever nodes fail meanwhile.
 
 With --producer pieces are cut by length alone, and not by when they come. The same input, fed again
-from its beginning under the same producer, epoch and piece size, goes on where it ended: what stands
-there is not appended again. To append another input as the same producer raise --epoch.
+from its beginning with --resume under the same producer, epoch and piece size, goes on where it
+ended: what stands there is not appended again. The server knows pieces by their numbers and not by
+their bytes, so without --resume a producer that appended before is refused. To append another input
+as the same producer raise --epoch.
 
 Lines are kept whole with --lines. Into a stream of JSON each line goes as a message.
 
 Example:
   echo hello | logberg stream append chat
-  logberg stream append jobs --producer loader-7 < jobs.ndjson
+  logberg stream append jobs --producer loader-7 --resume < jobs.ndjson
   logberg stream append chat --lines --close notes.txt")]
 pub struct Append {
     #[arg(value_name = "NAME")]
@@ -47,6 +49,10 @@ pub struct Append {
     /// The producer's epoch: a greater one begins anew, and shuts those before out
     #[arg(long, value_name = "N", default_value_t = 0, requires = "producer")]
     epoch: u64,
+    /// This is the same input from its beginning, if the producer appended before in this epoch: what stands there is
+    /// passed over
+    #[arg(long, requires = "producer")]
+    resume: bool,
     /// Bytes of a piece
     #[arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = piece_bytes)]
     piece: u64,
@@ -164,6 +170,17 @@ impl Append {
             ];
             let answer = doors.ask("POST", path, &headers, Some(&body), Twice::IsOnce)?;
             answer.check(&self.name)?;
+            // ‡ Pieces are known by their numbers: those of another input would be passed over, and lost without a word.
+            let is_known = answer.status == 204 && !answer.is_again;
+            if done.pieces == 0 && is_known && !self.resume {
+                let sentence = format!(
+                    "{id} appended to {} before, in epoch {}, and nothing was appended now: if this is the same input from its beginning say --resume, and if it is another one --epoch {}",
+                    self.name,
+                    self.epoch,
+                    self.epoch.saturating_add(1)
+                );
+                return Err(Failure::new(Kind::Refused, sentence).into());
+            }
             done.bytes += piece.len() as u64;
             done.pieces += 1;
             done.known += u64::from(answer.status == 204);
@@ -180,7 +197,7 @@ impl Append {
             return error.context(format!("{sentence}, and of what follows nobody knows"));
         };
         let mut command = format!(
-            "logberg stream append {} --producer {} --epoch {} --piece {}",
+            "logberg stream append {} --producer {} --epoch {} --piece {} --resume",
             quoted(name),
             quoted(producer),
             self.epoch,

@@ -44,6 +44,8 @@ pub struct Answer {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
+    /// The same request was sent before, and nobody knows what came of it.
+    pub is_again: bool,
 }
 
 impl Answer {
@@ -118,6 +120,7 @@ impl Doors {
         twice: Twice,
     ) -> Result<Answer> {
         let begun = Instant::now();
+        let mut is_again = false;
         loop {
             let door = self.doors[self.at % self.doors.len()].clone();
             let (why, may_be_done) = match self.ask_one(&door, method, path, headers, body) {
@@ -125,7 +128,7 @@ impl Doors {
                     let outcome = answer.header("logberg-outcome");
                     (answer.said(), outcome == Some("unknown"))
                 }
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => return Ok(Answer { is_again, ..answer }),
                 Err(error) => (error.to_string(), !is_before(&error)),
             };
             if may_be_done && twice == Twice::IsTwice {
@@ -134,6 +137,7 @@ impl Doors {
                 );
                 return Err(Failure::new(Kind::Unreachable, sentence).into());
             }
+            is_again |= may_be_done;
             if begun.elapsed() >= self.timeout {
                 let sentence = format!(
                     "no node answered in time, {door} the last: {why}; --http says where nodes serve streams"
@@ -171,6 +175,7 @@ impl Doors {
             status: parts.status.as_u16(),
             headers: parts.headers,
             body: limited.read_to_vec()?,
+            is_again: false,
         })
     }
 }
