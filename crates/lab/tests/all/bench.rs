@@ -247,7 +247,9 @@ fn named_streams_are_measured_and_every_append_is_there_once() {
     }
     assert!(number(&cells[0], "raw_append_p50_ms") > 0.0, "{report}");
     assert!(cells[1]["raw_append_p50_ms"].is_null(), "{report}");
-    assert_eq!(number(&report, "lost_appends"), 0.0, "{report}");
+    for figure in ["lost_appends", "doubled_appends"] {
+        assert_eq!(number(&report, figure), 0.0, "{report}");
+    }
     let reads = report["whole_reads"].as_array().expect("a list");
     let places: Vec<_> = reads.iter().map(|read| read["place"].as_str()).collect();
     assert_eq!(places, [Some("leader"), Some("follower")]);

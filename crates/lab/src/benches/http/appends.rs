@@ -30,17 +30,24 @@ pub struct Turn {
     pub figures: Figures,
     /// Appends that were answered, also before and behind what is counted.
     pub answered: u64,
+    /// Those without an answer, which may be there all the same.
+    pub unknown: u64,
 }
 
 pub fn measure(target: &Target, prefix: &str, load: Load, length: Length) -> Result<Turn> {
-    let answered = Arc::new(AtomicU64::new(0));
-    let (target, prefix, counts) = (target.clone(), prefix.to_owned(), answered.clone());
+    let (answered, unknown) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let (target, prefix) = (target.clone(), prefix.to_owned());
+    let counts = (answered.clone(), unknown.clone());
     let content = vec![b'v'; load.bytes];
     let append = move |number: u64| {
         let appended = target.append(&prefix, number % u64::from(load.streams), &content);
-        appended.map_err(|error| format!("{error:#}"))?;
-        counts.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        let count = if appended.is_ok() {
+            &counts.0
+        } else {
+            &counts.1
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        appended.map_err(|error| format!("{error:#}"))
     };
     let longest = 2 * (length.warm_up + length.counted) + Duration::from_secs(10);
     let callers = Callers::start(load.clients, longest, append)?;
@@ -52,6 +59,7 @@ pub fn measure(target: &Target, prefix: &str, load: Load, length: Length) -> Res
     Ok(Turn {
         figures,
         answered: answered.load(Ordering::Relaxed),
+        unknown: unknown.load(Ordering::Relaxed),
     })
 }
 
@@ -63,6 +71,7 @@ pub struct Turns {
     pub reference: Vec<Figures>,
     pub raw_p50_ms: Vec<f64>,
     pub answered: u64,
+    pub unknown: u64,
 }
 
 impl Turns {
@@ -70,6 +79,7 @@ impl Turns {
     pub fn add_ours(&mut self, turn: Turn, cpu: Duration) {
         let each = cpu.as_micros() as f64 / turn.answered.max(1) as f64;
         self.answered += turn.answered;
+        self.unknown += turn.unknown;
         self.cpu_us.push(each);
         self.ours.push(turn.figures);
     }

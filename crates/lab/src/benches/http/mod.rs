@@ -120,9 +120,11 @@ impl Arguments {
             true => show::print_json(&report)?,
             false => report.print()?,
         }
-        match report.lost_appends {
-            0 => Ok(()),
-            lost => bail!("{lost} appends that were answered are not there"),
+        match (report.lost_appends, report.doubled_appends) {
+            (0, 0) => Ok(()),
+            (lost, doubled) => bail!(
+                "{lost} appends that were answered are not there, and {doubled} are there that nobody made"
+            ),
         }
     }
 
@@ -156,6 +158,7 @@ impl Arguments {
             read_bytes: self.read_bytes,
             whole_reads: Vec::new(),
             lost_appends: 0,
+            doubled_appends: 0,
             peaks: Vec::new(),
             machine,
         };
@@ -166,7 +169,7 @@ impl Arguments {
             for target in reference.iter().chain([&ours]) {
                 target.make(&prefix, *streams)?;
             }
-            let mut answered = 0;
+            let (mut answered, mut unknown) = (0, 0);
             for clients in &self.clients {
                 let load = Load {
                     clients: *clients,
@@ -189,12 +192,14 @@ impl Arguments {
                     }
                 }
                 answered += turns.answered;
+                unknown += turns.unknown;
                 report.cells.push(turns.cell(load));
                 watch.step(1);
                 scratch.check_space()?;
             }
             let there = ours.bytes_of(&prefix)? / self.value_size;
-            report.lost_appends += answered.abs_diff(there);
+            report.lost_appends += answered.saturating_sub(there);
+            report.doubled_appends += there.saturating_sub(answered + unknown);
         }
         self.read_whole(&nodes, leader, &watch, &mut report)?;
         for node in 1..=NODES {

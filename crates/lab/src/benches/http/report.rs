@@ -14,8 +14,10 @@ pub struct Report {
     pub cells: Vec<Cell>,
     pub read_bytes: u64,
     pub whole_reads: Vec<WholeRead>,
-    /// Answered and not there, or there without an answer.
+    /// Answered and not there.
     pub lost_appends: u64,
+    /// There, beyond all that were answered and all of which nobody knows.
+    pub doubled_appends: u64,
     pub peaks: Vec<Peak>,
     pub machine: Machine,
 }
@@ -98,9 +100,10 @@ impl Report {
             format!("{role} {} MB", peak.rss_mb)
         });
         show::print(format!(
-            "peak memory: {}; appends lost or doubled: {}",
+            "peak memory: {}; appends lost: {}, doubled: {}",
             peaks.collect::<Vec<_>>().join(", "),
-            self.lost_appends
+            self.lost_appends,
+            self.doubled_appends
         ))
     }
 }
