@@ -44,6 +44,18 @@ for document in "$root"/*.md "$root/LICENSE" "$root"/docs/*.md "$root"/docs/deci
     "$root/crates/embed/examples/bank.rs" "$here/alerts.yaml"; do
     [ -d "$document" ] || put 0644 "$document" "$prefix/share/doc/logberg/${document#"$root"/}"
 done
+# What the program says of itself, where it runs on this machine.
+if "$binary" manual --to "$destdir$prefix/share/man/man1" > /dev/null; then
+    completions() { # shell, to
+        install -d -m 0755 "$destdir${2%/*}"
+        "$binary" completions "$1" > "$destdir$2"
+    }
+    completions bash "$prefix/share/bash-completion/completions/logberg"
+    completions zsh "$prefix/share/zsh/site-functions/_logberg"
+    completions fish "$prefix/share/fish/vendor_completions.d/logberg.fish"
+else
+    echo "install.sh: $binary does not run here: make its manual and completions where it does (docs/packaging.md)" >&2
+fi
 install -d -m 0755 "$destdir/etc/logberg"
 [ -e "$destdir/etc/logberg/example.toml" ] || put 0644 "$here/node.toml" /etc/logberg/example.toml
 

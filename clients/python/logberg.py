@@ -142,11 +142,16 @@ class _Link:
     def __init__(self, server, line):
         host, _, port = server.rpartition(":")
         try:
-            self.socket = socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS_MAX)
+            if server.startswith("unix:"):
+                self.socket = socket.socket(socket.AF_UNIX)
+                self.socket.settimeout(CONNECT_SECONDS_MAX)
+                self.socket.connect(server[5:])
+            else:
+                self.socket = socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS_MAX)
+                self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except (OSError, ValueError) as error:
             raise _Lost(f"{server}: {error}") from None
         self.socket.settimeout(SILENCE_SECONDS_MAX)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.server, self.came = server, bytearray()
         try:
             self.socket.sendall(line)
@@ -229,7 +234,7 @@ class Client:
     def __init__(self, servers, timeout=30.0, checksums=True):
         self.servers = [servers] if isinstance(servers, str) else list(servers)
         if not self.servers:
-            raise ValueError("name at least one server, as HOST:PORT")
+            raise ValueError("name at least one server, as HOST:PORT or unix:PATH")
         self.timeout, self.checksums = timeout, checksums
 
     def _ask(self, verb, *words, **keys):

@@ -98,7 +98,7 @@ class Cluster:
 
     def leaders(self):
         """By group: the node that leads it."""
-        return {group["group"]: group["leader"] for group in self.ask("kv", "status")["groups"]}
+        return {group["name"]: group["leader"] for group in self.ask("kv", "status")["groups"]}
 
     def wait_led(self):
         deadline = time.monotonic() + 30

@@ -24,12 +24,13 @@ use super::proxied::ProxiedCluster;
 use super::report::plot::{Axis, Line, Lines};
 use super::report::{self, Page};
 use terminal::exit::Failure;
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::environment::Machine;
 use testbed::level;
 use testbed::scratch::Place;
 use testbed::watch::{Watch, sleep_until};
+use wire::quantity;
 
 const HELP: &str = "\
 kill: SIGKILL; the peers' connections break. stop: SIGSTOP; the process is there and says nothing.

@@ -32,7 +32,7 @@ mod raw;
 
 mod floor;
 pub mod floor_cluster;
-mod proxied;
+pub mod proxied;
 
 pub mod append;
 pub mod failover;

@@ -14,10 +14,11 @@ use ops::Buffer;
 use rustix::fs::{OFlags, fcntl_setfl, fdatasync};
 use rustix::io::{ReadWriteFlags, pwritev2};
 use serde::Serialize;
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::environment::Machine;
 use testbed::scratch::{Place, Scratch, go_on};
 use testbed::watch::Watch;
+use wire::quantity;
 
 use super::latency::{quantile_ms, rounded};
 

@@ -41,7 +41,7 @@ pub struct OfOne {
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Moment {
     /// The end of the piece, from the beginning of what is measured.
-    pub at_s: f64,
+    pub at_ms: f64,
     pub mb_per_s: f64,
     /// The latencies of the acks that arrived in this moment.
     pub p50_ms: f64,
@@ -173,7 +173,7 @@ impl Load {
             let (now, sum) = (Instant::now(), positions(&writers).iter().sum::<u64>());
             let rate = (sum - last_sum) as f64 / 1e6 / (now - last).as_secs_f64();
             moments.push(Moment {
-                at_s: rounded((now - from).as_secs_f64()),
+                at_ms: rounded((now - from).as_secs_f64() * 1e3),
                 mb_per_s: rounded(rate),
                 p50_ms: rounded(quantile_ms(&recent, 0.5)),
                 p99_ms: rounded(quantile_ms(&recent, 0.99)),

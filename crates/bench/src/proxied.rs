@@ -21,6 +21,11 @@ pub struct ProxiedCluster {
 impl ProxiedCluster {
     /// Must be called on a thread that lives as long: the children end with it.
     pub fn start(directory: &Path, nodes: u32) -> Result<ProxiedCluster> {
+        ProxiedCluster::start_late(directory, nodes, Duration::ZERO)
+    }
+
+    /// … with so much added to every way, between nodes and between clients and nodes.
+    pub fn start_late(directory: &Path, nodes: u32, delay: Duration) -> Result<ProxiedCluster> {
         std::fs::create_dir_all(directory)?;
         let mut cluster = ProxiedCluster {
             proxies: Vec::new(),
@@ -29,7 +34,7 @@ impl ProxiedCluster {
         for id in 1..=nodes {
             let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
             let listen = free.to_string();
-            let proxy = Proxy::start(&listen).context("cannot start a proxy")?;
+            let proxy = Proxy::start_late(&listen, delay).context("cannot start a proxy")?;
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["node", "--die-with-parent", "--listen", &listen]);
             command.args(["--advertise", &proxy.address(), "--data"]);

@@ -1,9 +1,12 @@
 //! The arguments that every command understands.
 
+use std::fs::File;
+use std::io::Read;
 use std::time::Duration;
 
 use clap::Args;
-use client::{Client, Timeouts};
+use client::{Client, Credential, Timeouts};
+use terminal::exit::Failure;
 use terminal::program::LogFormat;
 
 /// Longer than anybody waits, and short enough to be added to any time.
@@ -16,7 +19,7 @@ pub struct Global {
     #[arg(
         long,
         global = true,
-        value_name = "HOST:PORT,…",
+        value_name = "HOST:PORT|unix:PATH,…",
         env = "LOGBERG_SERVER",
         hide_env_values = true,
         value_delimiter = ',',
@@ -28,6 +31,9 @@ pub struct Global {
     /// nodes of the lost one may come back
     #[arg(long, global = true, value_name = "ID", env = "LOGBERG_CLUSTER", hide_env_values = true, value_parser = cluster)]
     pub cluster: Option<String>,
+    /// A file with the token to show, as `logberg token create` printed it; else the one in LOGBERG_TOKEN
+    #[arg(long, global = true, value_name = "FILE", env = "LOGBERG_TOKEN_FILE", hide_env_values = true, value_parser = token_file)]
+    pub token_file: Option<Credential>,
     /// Give up after this long without progress: seconds, or `never`
     #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub timeout: Duration,
@@ -54,20 +60,63 @@ impl Global {
             total,
         };
         let servers = self.server.clone();
-        match &self.cluster {
+        let client = match &self.cluster {
             Some(cluster) => Client::of_cluster(servers, cluster, timeouts),
             None => Client::new(servers, timeouts),
+        };
+        client.showing(self.token_file.clone())
+    }
+
+    /// Takes the token of the environment, where no file was named.
+    ///
+    /// Errors: it is none. ‡ It is not shown.
+    pub fn take_token(&mut self) -> Result<(), Failure> {
+        if self.token_file.is_none()
+            && let Some(text) = std::env::var_os(TOKEN).filter(|text| !text.is_empty())
+        {
+            let text = text.to_str().unwrap_or_default();
+            let wrong = |error: access::BadToken| Failure::usage(format!("{TOKEN}: {error}"));
+            self.token_file = Some(text.parse().map_err(wrong)?);
         }
+        Ok(())
     }
 }
 
+/// How the path of a socket begins, where a server is on this machine.
+const UNIX: &str = "unix:";
+
+/// The variable of the environment with a token.
+const TOKEN: &str = "LOGBERG_TOKEN";
+/// No file with a token is longer.
+const TOKEN_FILE_BYTES_MAX: u64 = 4 << 10;
+
+/// The token in a file.
+fn token_file(path: &str) -> Result<Credential, String> {
+    let read = || {
+        let mut text = String::new();
+        let mut file = File::open(path)?.take(TOKEN_FILE_BYTES_MAX);
+        file.read_to_string(&mut text).map(|_| text)
+    };
+    let text = read().map_err(|error| format!("cannot be read: {error}"))?;
+    text.parse()
+        .map_err(|error: access::BadToken| error.to_string())
+}
+
 fn server(text: &str) -> Result<String, String> {
+    if let Some(path) = text.strip_prefix(UNIX) {
+        return match path.is_empty() {
+            true => Err(
+                "unix: is followed by the path of a socket, such as unix:d1/admin.sock".to_owned(),
+            ),
+            false => Ok(text.to_owned()),
+        };
+    }
     let port = text
         .rsplit_once(':')
         .map(|(host, port)| (host, port.parse::<u16>()));
     match port {
         Some((host, Ok(_))) if !host.is_empty() => Ok(text.to_owned()),
-        _ => Err("a server is HOST:PORT, such as 127.0.0.1:7117".to_owned()),
+        _ => Err("a server is HOST:PORT, such as 127.0.0.1:7117, or unix:PATH".to_owned()),
     }
 }
 
@@ -108,9 +157,10 @@ mod tests {
 
     #[test]
     fn a_server_without_a_port_is_refused() {
-        for text in ["", "host", "host:", ":7117", "host:70000"] {
+        for text in ["", "host", "host:", ":7117", "host:70000", "unix:"] {
             assert!(server(text).is_err(), "{text}");
         }
         assert!(server("[::1]:7117").is_ok());
+        assert!(server("unix:d1/admin.sock").is_ok());
     }
 }

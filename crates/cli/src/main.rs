@@ -8,12 +8,13 @@ mod arguments;
 mod commands;
 mod confirm;
 mod global;
+mod help;
 mod places;
 mod states;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use terminal::{exit, program};
 
 /// As it names itself where something went wrong.
@@ -21,10 +22,14 @@ const NAME: &str = env!("CARGO_BIN_NAME");
 
 fn main() -> ExitCode {
     let json_asked = std::env::args_os().any(|argument| argument == "--json");
-    let cli = match arguments::Cli::try_parse() {
+    let matches = help::flowing(arguments::Cli::command()).try_get_matches();
+    let mut cli = match matches.and_then(|matches| arguments::Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return program::refuse_usage(NAME, &error, json_asked),
     };
+    if let Err(error) = cli.global.take_token() {
+        return exit::report(NAME, &error.into(), json_asked);
+    }
     program::start_logging(cli.global.log_format, cli.command.usual_log());
     match cli.command.run(&cli.global) {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,8 +1,14 @@
 //! Places in a log, as people write them: `@BYTES` of its output, `STREAM`, `STREAM@BYTES`. Bytes may have units.
 
 use client::StreamName;
-use terminal::quantity;
+use node::directory::check_log_name;
+use wire::quantity;
 use wire::{Before, StreamPlace};
+
+/// The name of a log that may be made; a group of keys is one.
+pub fn log_name(text: &str) -> Result<String, String> {
+    check_log_name(text).map(|()| text.to_owned())
+}
 
 /// A position: bytes, with or without the `@` that stands before them elsewhere.
 pub fn position(text: &str) -> Result<u64, String> {
@@ -38,6 +44,16 @@ pub fn before(text: &str) -> Result<Before, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_logs_are_told_from_nonsense() {
+        for name in ["kv-4", "a.b_c", &"x".repeat(64)] {
+            assert_eq!(log_name(name).as_deref(), Ok(name));
+        }
+        for name in ["", " ", "a b", "a/b", ".a", &"x".repeat(65)] {
+            assert!(log_name(name).is_err(), "{name:?}");
+        }
+    }
 
     #[test]
     fn places_have_units_and_a_bare_number_is_none_for_a_trim() {

@@ -10,6 +10,8 @@ use shelf::{Identity, Looked, ShelfError};
 /// The state of one log, as it was found. Nothing was changed.
 #[derive(Debug, Serialize)]
 pub struct FoundState {
+    /// The id of its log.
+    #[serde(rename = "id")]
     pub log: u32,
     pub directory: PathBuf,
     pub file_bytes: u64,

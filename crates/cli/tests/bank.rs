@@ -145,6 +145,7 @@ fn run_node(arguments: &[String]) {
         advertise: arguments[1].clone(),
         start,
         places: Vec::new(),
+        token: None,
         standing: Default::default(),
         limits: Limits::default(),
         version: "bank",

@@ -57,8 +57,11 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("it is there") {
         let entry = entry.expect("it is there");
         let to = to.join(entry.file_name());
-        match entry.file_type().expect("it has one").is_dir() {
+        let kind = entry.file_type().expect("it has one");
+        match kind.is_dir() {
             true => copy(&entry.path(), &to),
+            // The socket of a node that was killed.
+            false if !kind.is_file() => {}
             false => _ = fs::copy(entry.path(), to).expect("there is room"),
         }
     }

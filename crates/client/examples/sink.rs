@@ -2,16 +2,16 @@
 //! acknowledges and forgets.
 //!
 //! ```text
-//! cargo run --release -p client --example sink
+//! cargo run --release -p logberg-client --example sink
 //! ```
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
-use client::answer::Answer;
-use client::request::Request;
-use client::{AppendOptions, Client, StreamName, Timeouts};
+use logberg_client::answer::Answer;
+use logberg_client::request::Request;
+use logberg_client::{AppendOptions, Client, StreamName, Timeouts};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;

@@ -12,10 +12,13 @@ use crate::request::{Before, Request};
 
 mod logs;
 mod scrub;
+mod tokens;
 
 pub use crate::asked::AdminError;
 pub use logs::NewLog;
+pub use tokens::NewToken;
 pub use wire::change_slots::{ChangeSlots, SlotsVerb};
+pub use wire::told::{AuthTold, ChangeTold, Explained, TokenTold, WhoTold};
 pub use wire::told::{
     Continues, DeletedLog, Health, LogDetails, LogInfo, LogStatus, NodeStatus, PeerStatus,
     Retained, ScrubDifference, ScrubReport, ScrubView, SlotsChanged, SlotsGroup, SlotsMove,
@@ -86,14 +89,14 @@ impl Client {
 
     /// The figures of one server, as docs/wire.md has them; no other is asked.
     pub fn metrics_of(&self, server: &str) -> Result<serde_json::Value, AdminError> {
-        let only = Cluster::new(vec![server.to_owned()], self.cluster.timeouts).alone();
+        let only = self.cluster.only(server);
         let only = Arc::new(only);
         only.ask(&Request::Metrics, self.deadline())?.json()
     }
 
     /// The cluster as one server sees it; no other is asked.
     pub fn status_of(&self, server: &str) -> Result<Status, AdminError> {
-        let only = Cluster::new(vec![server.to_owned()], self.cluster.timeouts).alone();
+        let only = self.cluster.only(server);
         let client = Client {
             cluster: Arc::new(only),
         };
@@ -151,10 +154,23 @@ impl Client {
     ///
     /// Errors: [`AdminError::Refused`] if `retention` is no such text.
     pub fn retain(&self, log: &str, retention: &str) -> Result<Retained, AdminError> {
+        self.set_log(log, Some(retention), None)
+    }
+
+    /// Sets what is said: the retention of a log, and the number of full members that hold what it acknowledges.
+    ///
+    /// Errors: [`AdminError::Refused`] if the log has no such number of full members.
+    pub fn set_log(
+        &self,
+        log: &str,
+        retention: Option<&str>,
+        min_copies: Option<u32>,
+    ) -> Result<Retained, AdminError> {
         let log = log.to_owned();
         let request = Request::Retain {
             log: log.clone(),
-            retention: retention.to_owned(),
+            retention: retention.map(str::to_owned),
+            min_copies,
         };
         let asked = self.cluster.ask(&request, self.deadline())?;
         match &asked.answer {

@@ -24,6 +24,7 @@ pub use driver::OnAcknowledged;
 use shared::{Shared, State};
 pub use talk::{AppendError, Closed, Statistics};
 
+/// How an appender begins, and what it may take.
 pub struct AppendOptions {
     /// A name for people; need not be unique. Given to every stream of the chain.
     pub label: Option<String>,
@@ -36,6 +37,7 @@ pub struct AppendOptions {
     pub continues: Option<StreamPlace>,
     /// Compare the checksums of what was sent and of what the leader stored ([`AppendError::Damaged`]), at nodes that tell them.
     pub checked: bool,
+    /// Called with each acknowledgement, on the appender's thread.
     pub on_acknowledged: Option<OnAcknowledged>,
 }
 
@@ -71,7 +73,7 @@ impl fmt::Debug for AppendOptions {
 /// nanoseconds: there is no need to gather bytes before.
 ///
 /// ```no_run
-/// # use client::{AppendOptions, Client, Timeouts};
+/// # use logberg_client::{AppendOptions, Client, Timeouts};
 /// # let client = Client::new(vec!["127.0.0.1:7117".to_owned()], Timeouts::default());
 /// let mut appender = client.append("main", AppendOptions::default())?;
 /// let first = appender.append(b"a")?;
@@ -81,7 +83,7 @@ impl fmt::Debug for AppendOptions {
 ///
 /// let acknowledgements = appender.acknowledgements();
 /// std::thread::spawn(move || acknowledgements.wait(second)); // wherever it suits
-/// # Ok::<(), client::AppendError>(())
+/// # Ok::<(), logberg_client::AppendError>(())
 /// ```
 ///
 /// Dropping does not close: the stream is cut where it is (see the crate's page).
@@ -104,7 +106,7 @@ impl Client {
         let on_acknowledged = options.on_acknowledged.take();
         let thread = |error: io::Error| AppendError::Thread(error.to_string());
         let cluster = &self.cluster;
-        let mut sockets = Sockets::new().map_err(thread)?;
+        let mut sockets = Sockets::new(self.cluster.credential()).map_err(thread)?;
         let wanted = talk::AppendOptions {
             log: log.to_owned(),
             label: options.label,
@@ -187,6 +189,7 @@ impl Appender {
         self.shared.first
     }
 
+    /// The counts so far.
     pub fn statistics(&self) -> Statistics {
         self.shared.lock().machine.statistics()
     }

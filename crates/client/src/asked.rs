@@ -11,22 +11,48 @@ use talk::Unreachable;
 /// Why a question was not answered.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AdminError {
+    /// No server answered, or none that could.
     #[error(transparent)]
     Unreachable(#[from] Unreachable),
     #[error(
         "there is no log {log:?}; `logberg log list` lists them, `logberg log create` makes one"
     )]
-    UnknownLog { log: String },
+    /// There is no such log.
+    UnknownLog {
+        /// The name that was asked for.
+        log: String,
+    },
     #[error("a log {name:?} exists already")]
-    Exists { name: String },
+    /// There is such a log already.
+    Exists {
+        /// Its name.
+        name: String,
+    },
     /// The cluster's directory has chosen it for good, and these logs have not heard: nothing there goes by it
     /// yet. The same request again waits on.
     #[error("{sentence}")]
-    NotInForce { logs: Vec<String>, sentence: String },
+    NotInForce {
+        /// The logs that have not heard.
+        logs: Vec<String>,
+        /// The words of the node.
+        sentence: String,
+    },
     #[error("{server} refused: {refusal}")]
-    Refused { server: String, refusal: Refusal },
+    /// A server refused.
+    Refused {
+        /// The server.
+        server: String,
+        /// Its code and its sentence.
+        refusal: Refusal,
+    },
     #[error("{server} answered with what this version does not understand: {what}")]
-    Garbled { server: String, what: String },
+    /// A server answered what it cannot have meant.
+    Garbled {
+        /// The server.
+        server: String,
+        /// The fault of the answer.
+        what: String,
+    },
 }
 
 impl AdminError {

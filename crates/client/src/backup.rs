@@ -21,7 +21,7 @@ mod take;
 
 pub use format::{
     BackupError, FORMAT_VERSION, Header, Identity, MachineKind, Next, PAYLOAD_BYTES_MAX,
-    PartReader, PartWriter, Saved,
+    PartReader, PartWriter, Saved, hex,
 };
 pub use link::LinkError;
 pub use restore::{Lost, RestoreError, RestoreOptions, Restored};

@@ -2,13 +2,14 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use talk::{Asker, Input, Known, Learner, NoAnswer};
 use wire::told::Status;
 
 use crate::asked::{AdminError, Asked};
+use crate::credential::Credential;
 use crate::machine::{Host, Machine};
 use crate::request::Request;
 use crate::sockets::Sockets;
@@ -24,6 +25,8 @@ pub(crate) struct Cluster {
     began: Instant,
     /// At most one thread asks a server who else there is.
     learning: AtomicBool,
+    /// Shown at the beginning of each connection.
+    credential: OnceLock<Credential>,
 }
 
 impl Cluster {
@@ -37,21 +40,46 @@ impl Cluster {
             timeouts,
             began: Instant::now(),
             learning: AtomicBool::new(false),
+            credential: OnceLock::new(),
         }
+    }
+
+    /// Shows this on each connection from now on. The first one stays.
+    pub fn show(&self, credential: Credential) {
+        let _ = self.credential.set(credential);
+    }
+
+    pub fn credential(&self) -> Option<&Credential> {
+        self.credential.get()
+    }
+
+    fn showing(self, credential: Option<Credential>) -> Self {
+        if let Some(credential) = credential {
+            self.show(credential);
+        }
+        self
+    }
+
+    /// One that asks this server and no other, with the same to show.
+    pub fn only(&self, server: &str) -> Self {
+        let only = Self::new(vec![server.to_owned()], self.timeouts);
+        only.showing(self.credential().cloned()).alone()
     }
 
     /// Talks to no server of another cluster.
     pub fn of(self, cluster: Option<String>) -> Self {
         let known = self.known.into_inner();
         let known = known.unwrap_or_else(PoisonError::into_inner);
-        Self::over(known.of(cluster), self.timeouts)
+        let credential = self.credential.into_inner();
+        Self::over(known.of(cluster), self.timeouts).showing(credential)
     }
 
     /// Never asks anyone but the servers it was given.
     pub fn alone(self) -> Self {
         let known = self.known.into_inner();
         let known = known.unwrap_or_else(PoisonError::into_inner);
-        Self::over(known.alone(), self.timeouts)
+        let credential = self.credential.into_inner();
+        Self::over(known.alone(), self.timeouts).showing(credential)
     }
 
     /// The cluster's id, once it is known.
@@ -109,7 +137,7 @@ impl Cluster {
         let within = deadline.saturating_sub(self.now());
         let within = within.min(self.timeouts.connect);
         let mut learner = Learner::new(server, within, deadline);
-        let mut sockets = Sockets::new().ok()?;
+        let mut sockets = Sockets::new(self.credential()).ok()?;
         loop {
             sockets.turn(&mut learner, self);
             if let Some(told) = learner.told() {
@@ -124,7 +152,8 @@ impl Cluster {
         request: &Request,
         deadline: Instant,
     ) -> Result<Asked, AdminError> {
-        let mut sockets = Sockets::new().map_err(|error| self.without_sockets(&error))?;
+        let mut sockets =
+            Sockets::new(self.credential()).map_err(|error| self.without_sockets(&error))?;
         let (now, until) = (self.now(), self.at(deadline));
         let mut asker = Asker::new(now, &self.known(), request.clone(), self.timeouts, until);
         self.handle(&mut asker, &Input::Time);

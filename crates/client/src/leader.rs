@@ -16,7 +16,10 @@ pub use wire::told::Moved;
 /// One log's leader, by its own account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leader {
+    /// The name of the log.
+    #[serde(rename = "name")]
     pub log: String,
+    /// Its id.
     pub id: u64,
     /// `None` while nobody says that it leads.
     pub leader: Option<u64>,
@@ -28,9 +31,12 @@ pub struct Leader {
     pub candidates: Vec<Candidate>,
 }
 
+/// A node that could lead a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
+    /// The node.
     pub node: u64,
+    /// What its vote counts there.
     pub weight: u64,
 }
 

@@ -14,7 +14,7 @@
 //!
 //! ```no_run
 //! use std::io::{Read, Write};
-//! use client::{AppendOptions, Client, ReadOptions, Timeouts};
+//! use logberg_client::{AppendOptions, Client, ReadOptions, Timeouts};
 //!
 //! let servers = vec!["127.0.0.1:7117".to_owned(), "127.0.0.1:7118".to_owned()];
 //! let client = Client::new(servers, Timeouts::default());
@@ -50,6 +50,7 @@
 //! whose business it is to wait, and an append with [`Mode::Wait`] while the other writer lives.
 
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 pub mod admin;
 pub mod answer;
@@ -57,6 +58,8 @@ mod append;
 mod asked;
 pub mod backup;
 mod cluster;
+mod credential;
+mod gathered;
 pub mod leader;
 pub mod line;
 mod machine;
@@ -65,6 +68,7 @@ mod read;
 pub mod request;
 mod sockets;
 mod stage;
+mod stream;
 
 use std::sync::Arc;
 
@@ -74,6 +78,7 @@ pub use append::{
     Acknowledgements, AppendError, AppendOptions, Appender, Closed, OnAcknowledged, Statistics,
 };
 pub use cluster::{Said, Timeouts, Unreachable};
+pub use credential::Credential;
 pub use line::{StreamName, StreamPlace};
 pub use read::{ReadError, ReadOptions, Reader};
 pub use request::Mode;
@@ -86,7 +91,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// `servers`: `HOST:PORT` each, at least one, in the order in which to ask. More are learned
+    /// `servers`: `HOST:PORT` or `unix:PATH` each, at least one, in the order in which to ask. More are learned
     /// from those that answer.
     pub fn new(servers: Vec<String>, timeouts: Timeouts) -> Self {
         Self {
@@ -103,6 +108,14 @@ impl Client {
         }
     }
 
+    /// Shows this token to each server from now on. The first one that is given stays.
+    pub fn showing(self, credential: Option<Credential>) -> Self {
+        if let Some(credential) = credential {
+            self.cluster.show(credential);
+        }
+        self
+    }
+
     /// The id of the cluster, once one of its servers has told it.
     pub fn cluster(&self) -> Option<String> {
         self.cluster.id()
@@ -113,3 +126,8 @@ impl Client {
         self.cluster.servers()
     }
 }
+
+/// The page of the package is compiled, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

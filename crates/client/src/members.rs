@@ -6,7 +6,6 @@ use std::sync::Arc;
 use crate::Client;
 use crate::admin::Part;
 use crate::asked::{AdminError, Json};
-use crate::cluster::Cluster;
 use crate::request::Request;
 
 pub use wire::change::{Action, Change};
@@ -46,7 +45,7 @@ impl Client {
 
     /// As one server sees them; no other is asked.
     fn members_of(&self, server: &str, part: Part<u64>) -> Result<Members, AdminError> {
-        let only = Cluster::new(vec![server.to_owned()], self.cluster.timeouts).alone();
+        let only = self.cluster.only(server);
         let request = Request::Members {
             local: true,
             after: part.after,

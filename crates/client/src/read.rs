@@ -14,6 +14,7 @@ use crate::sockets::Sockets;
 
 pub use talk::ReadError;
 
+/// The bytes that are read, and the nodes that are asked for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     /// The first stream of the chain to read. `None`: all outputs of the log, one after the other.
@@ -52,12 +53,10 @@ impl Client {
     pub fn read(&self, log: &str, options: ReadOptions) -> Result<Reader, ReadError> {
         let cluster = match &options.server {
             None => self.cluster.clone(),
-            Some(server) => {
-                let only = Cluster::new(vec![server.clone()], self.cluster.timeouts);
-                Arc::new(only.of(self.cluster.id()).alone())
-            }
+            Some(server) => Arc::new(self.cluster.only(server).of(self.cluster.id())),
         };
-        let sockets = Sockets::new().map_err(|error| cluster.without_sockets(&error))?;
+        let sockets =
+            Sockets::new(cluster.credential()).map_err(|error| cluster.without_sockets(&error))?;
         let wanted = talk::ReadOptions {
             log: log.to_owned(),
             stream: options.stream,

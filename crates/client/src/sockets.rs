@@ -7,16 +7,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
-use rustix::net::sockopt;
 use talk::{Input, Link, Output, Said};
 
+use crate::credential::Credential;
 use crate::machine::{Host, Machine};
+use crate::stream::Stream;
 
 /// The bytes that one read asks of the kernel while lines are read.
 pub(crate) const READ_BYTES: usize = 16 << 10;
@@ -31,15 +31,17 @@ pub(crate) struct Sockets {
     wake: Arc<OwnedFd>,
     told: VecDeque<Told>,
     buffer: Vec<u8>,
+    /// Said first on each connection.
+    credential: Option<Credential>,
     /// Brought something when it was last looked at, and may have more.
     lively: Option<Link>,
 }
 
-type Dialled = (Link, io::Result<TcpStream>);
+type Dialled = (Link, io::Result<Stream>);
 
 #[derive(Debug)]
 struct Socket {
-    stream: TcpStream,
+    stream: Stream,
     /// The bytes that the kernel did not take yet.
     unsent: Vec<u8>,
 }
@@ -51,7 +53,7 @@ enum Told {
 }
 
 impl Sockets {
-    pub fn new() -> io::Result<Self> {
+    pub fn new(credential: Option<&Credential>) -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = rustix::event::eventfd(0, flags)?;
         Ok(Self {
@@ -61,6 +63,7 @@ impl Sockets {
             wake: Arc::new(wake),
             told: VecDeque::new(),
             buffer: vec![0; READ_BYTES],
+            credential: credential.cloned(),
             lively: None,
         })
     }
@@ -70,7 +73,7 @@ impl Sockets {
         self.wake.clone()
     }
 
-    pub fn stream(&self, link: Link) -> Option<&TcpStream> {
+    pub fn stream(&self, link: Link) -> Option<&Stream> {
         let socket = self.open.get(&link)?;
         socket.unsent.is_empty().then_some(&socket.stream)
     }
@@ -150,10 +153,12 @@ impl Sockets {
         }
     }
 
-    fn connected(&mut self, link: Link, stream: io::Result<TcpStream>) {
+    fn connected(&mut self, link: Link, stream: io::Result<Stream>) {
         self.told.push_back(match stream {
             Ok(stream) => {
-                let unsent = Vec::new();
+                // It goes with the request behind it.
+                let credential = self.credential.as_ref().map(Credential::line);
+                let unsent = credential.unwrap_or_default().to_vec();
                 self.open.insert(link, Socket { stream, unsent });
                 Told::Connected(link)
             }
@@ -301,34 +306,10 @@ pub(crate) struct Ready {
     pub readable: Vec<Link>,
 }
 
-/// Connects to the first address of `server` that takes the connection.
-fn dial(server: &str, within: Duration) -> io::Result<TcpStream> {
-    let mut last = None;
-    for address in server.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, within) {
-            Ok(stream) => {
-                prepare(&stream)?;
-                return Ok(stream);
-            }
-            Err(error) => last = Some(error),
-        }
-    }
-    Err(last.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address")))
-}
-
-/// The options of every connection. Each is a help, not a need, so a refusal is no error.
-///
-/// Cubic: bbr paces loopback and short fat links far below what they carry. Keepalive: a follower
-/// of a quiet log has nothing else by which to notice that the other machine is gone.
-fn prepare(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    stream.set_nonblocking(true)?;
-    let _ = sockopt::set_tcp_congestion(stream, "cubic");
-    let _ = sockopt::set_socket_keepalive(stream, true);
-    let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(2));
-    let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(1));
-    let _ = sockopt::set_tcp_keepcnt(stream, 4);
-    Ok(())
+fn dial(server: &str, within: Duration) -> io::Result<Stream> {
+    let stream = Stream::dial(server, within)?;
+    stream.stay()?;
+    Ok(stream)
 }
 
 pub(crate) fn retry_interrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {

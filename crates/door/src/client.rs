@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use letters::Fate;
+use letters::{Fate, Shown};
 use paxos::mutation::{self, Mutation};
 use resp::{Limits, Parser, Protocol, Value, encode};
 
@@ -107,6 +107,8 @@ pub enum Wants {
 pub struct Client {
     pub id: u64,
     pub peer: String,
+    /// The token that it showed.
+    pub shown: Shown,
     pub name: Vec<u8>,
     pub library: [Vec<u8>; 2],
     pub protocol: Protocol,
@@ -151,6 +153,7 @@ impl Client {
         Client {
             id,
             peer,
+            shown: Shown::Nothing,
             name: Vec::new(),
             library: Default::default(),
             protocol: Protocol::Resp2,

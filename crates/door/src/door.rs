@@ -3,6 +3,7 @@
 mod asking;
 mod counting;
 mod migrating;
+mod nothing;
 mod taking;
 mod transactions;
 
@@ -12,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use host::{Host, Outcome};
-use letters::DoorFigures;
+use letters::{DoorFigures, RightsBoard};
 use ops::{Completion, ConnId, LENT_BYTES_MAX, Machine, Op, Slice, Time};
 use resp::{Found, Parser};
 
@@ -21,6 +22,7 @@ use crate::answers::server::Settings;
 use crate::client::Client;
 use crate::counts::Counts;
 use crate::groups::Groups;
+use crate::guard::Guard;
 use crate::moving::Moving;
 use crate::slots::Slots;
 use crate::slow::SlowLog;
@@ -49,6 +51,8 @@ pub struct DoorConfig {
     pub host: Host,
     /// The door's counts, for its node.
     pub figures: Arc<DoorFigures>,
+    /// Where the node tells who may do what; nobody is asked for anything where it tells nothing.
+    pub rights: Option<Arc<RightsBoard>>,
     pub system: System,
 }
 
@@ -99,6 +103,7 @@ pub struct Door {
     host: Host,
     slots: Slots,
     groups: Groups,
+    guard: Guard,
     moving: Moving,
     /// Clients that wait for the map of slots to be as they want it.
     wanted: Vec<migrating::Wanted>,
@@ -153,6 +158,7 @@ impl Door {
             moving: Moving::new(config.seed, config.slots.arrived.clone()),
             slots: config.slots,
             groups: Groups::new(config.advertise),
+            guard: Guard::of(config.rights),
             wanted: Vec::new(),
             asked_at: None,
             clients: BTreeMap::new(),
@@ -412,6 +418,9 @@ impl Machine for Door {
 
     fn on_time(&mut self, now: Time) {
         self.groups.look(&self.host);
+        if self.guard.look(now) {
+            self.ready.extend(self.clients.keys());
+        }
         self.expire(now);
         // Twice: what the host answers at once lets clients go on, and frees what they wait for.
         for _ in 0..2 {
@@ -439,7 +448,7 @@ impl Machine for Door {
 
     fn deadline(&self) -> Option<Time> {
         let soon = (!self.ready.is_empty()).then_some(Time::ZERO);
-        let own = [Some(self.expire_at), soon];
+        let own = [Some(self.expire_at), soon, self.guard.deadline()];
         let own = own.into_iter().flatten();
         let moving = self.moving.deadline();
         let own = own.chain(self.host.deadline()).chain(moving);

@@ -33,6 +33,7 @@ mod client;
 mod counts;
 mod door;
 mod groups;
+mod guard;
 mod moving;
 mod order;
 mod pressed;

@@ -399,10 +399,16 @@ impl Slots {
             return Ok(Value::NullArray);
         }
         let watched = self.watched.were_there(client);
+        // ‡ A watched slot of which the log says nothing is the founder's, whatever the map says of the commands' slot: it was so when the client began
+        // to watch, in this reign, and all that takes a slot from its founder is a change of what is watched there.
+        let of_watched = ByMap {
+            founds: true,
+            ..by_map
+        };
         let there = all_of(
             watched
                 .iter()
-                .map(|key| is_there(state, self.beside(by_map), key)),
+                .map(|key| is_there(state, self.beside(of_watched), key)),
         )?;
         if there.contains(&None) {
             let time = state.time_ms().to_le_bytes();

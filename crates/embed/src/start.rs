@@ -131,6 +131,7 @@ impl Builder {
                 .unwrap_or_else(|| self.listen.clone()),
             start,
             places: Vec::new(),
+            token: None,
             standing: wire::Standing::default(),
             limits: self.limits.clone(),
             version: env!("CARGO_PKG_VERSION"),

@@ -257,6 +257,10 @@ impl Encode for LogState {
     }
 }
 
+/// The last byte of a wish that every program of its version reads.
+const IS_SEALED: u8 = 1;
+const HAS_MIN_COPIES: u8 = 2;
+
 impl Encode for Wish {
     const BYTES_MIN: usize = 12 + 1 + 1 + 4 + 4 + 1;
     fn put(&self, out: &mut Vec<u8>) {
@@ -265,18 +269,30 @@ impl Encode for Wish {
         self.max_age_s.put(out);
         self.weights.put(out);
         self.auxiliaries.put(out);
-        self.sealed.put(out);
+        let copies = u8::from(self.min_copies > 0) * HAS_MIN_COPIES;
+        (u8::from(self.sealed) | copies).put(out);
+        if self.min_copies > 0 {
+            self.min_copies.put(out);
+        }
     }
     fn parse(from: &mut Reader<'_>) -> Result<Wish, DecodeError> {
-        let wish = Wish {
+        let mut wish = Wish {
             number: WishNumber::parse(from)?,
             max_bytes: Option::parse(from)?,
             max_age_s: Option::parse(from)?,
             weights: Vec::parse(from)?,
             auxiliaries: Vec::parse(from)?,
-            sealed: bool::parse(from)?,
+            sealed: false,
+            min_copies: 0,
         };
-        match wish.is_sound() {
+        let flags = u8::parse(from)?;
+        wish.sealed = flags & IS_SEALED != 0;
+        if flags & HAS_MIN_COPIES != 0 {
+            wish.min_copies = u32::parse(from)?;
+        }
+        // One wish is written in one way.
+        let says_none = flags & HAS_MIN_COPIES != 0 && wish.min_copies == 0;
+        match wish.is_sound() && flags <= IS_SEALED | HAS_MIN_COPIES && !says_none {
             true => Ok(wish),
             false => Err(DecodeError::Invalid("a wish")),
         }

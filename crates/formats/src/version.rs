@@ -32,6 +32,9 @@ pub const KINDS: u8 = 2;
 /// A log's leader cuts the stream of a writer that is gone ([`paxos::Action::CutStream`]).
 pub const CUTS: u8 = 2;
 
+/// The directory keeps tokens, and whether they are asked for.
+pub const TOKENS: u8 = 2;
+
 /// From the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speaks {

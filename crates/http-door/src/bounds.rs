@@ -39,8 +39,28 @@ impl Default for Bounds {
 }
 
 impl Bounds {
+    /// Takes no more connections than leave half of the process's files, and 1,024 besides, to the node and its other doors.
+    pub fn within_files(mut self, files_max: u64) -> Bounds {
+        let half = usize::try_from(files_max / 2).unwrap_or(usize::MAX);
+        self.connections_max = self.connections_max.min(half.saturating_sub(1_024).max(64));
+        self
+    }
+
     /// A connection of events ends after 45 to 75 seconds: not all of a crowd at once.
     pub fn events_for(&self) -> Duration {
         Duration::from_millis(45_000 + cursor::chance() % 30_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bounds;
+
+    #[test]
+    fn connections_leave_files_to_the_node() {
+        let within = |files| Bounds::default().within_files(files).connections_max;
+        assert_eq!(within(u64::MAX), 24_000);
+        assert_eq!(within(20_000), 8_976);
+        assert_eq!(within(1_024), 64);
     }
 }

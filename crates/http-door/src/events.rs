@@ -6,6 +6,7 @@ use std::time::Duration;
 use hyper::Response;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
+use letters::Shown;
 use serde::Serialize;
 use streams::sse::{self, Encoding};
 use streams::{Found, Lifetime, Offset, Path, Read};
@@ -50,6 +51,7 @@ fn is_false(is: &bool) -> bool {
 struct Reader {
     door: Arc<Door>,
     path: Path,
+    asker: Shown,
     tail: Arc<Tail>,
     id: u64,
     encoding: Encoding,
@@ -72,6 +74,7 @@ impl Door {
         path: Path,
         first: Read,
         query: &Query,
+        asker: Shown,
     ) -> Result<Response<Body>, Fault> {
         let live = self.begin_live()?;
         let media = &first.standing.place.media;
@@ -89,6 +92,7 @@ impl Door {
         let reader = Reader {
             door: self.clone(),
             path,
+            asker,
             tail: self.tails.of(id),
             id,
             encoding,
@@ -123,22 +127,24 @@ impl Reader {
         }
     }
 
-    /// Sends the bytes of a read, and where the reader stands behind them.
-    async fn tell(
+    /// The bytes of a read, and where the reader stands behind them, as it is sent them; and whether nothing follows. ‡ The read
+    /// itself is not held until a slow reader has taken them.
+    fn pieces(
         &mut self,
         read: &Read,
         event: Option<Bytes>,
         is_at_tail: bool,
-    ) -> Result<(), Over> {
+    ) -> Result<(Vec<Bytes>, bool), Over> {
         let is_last = is_at_tail && read.standing.place.is_closed;
         let whole = match self.encoding {
             Encoding::Text if !is_last => sse::whole_characters(&read.bytes),
             _ => read.bytes.len(),
         };
         let (bytes, cut) = read.bytes.split_at(whole);
+        let mut pieces = Vec::new();
         let mut out = Vec::new();
         match event {
-            Some(event) if cut.is_empty() => self.send(event).await?,
+            Some(event) if cut.is_empty() => pieces.push(event),
             _ if bytes.is_empty() => {}
             _ => sse::data(self.encoding, bytes, &mut out),
         }
@@ -156,7 +162,15 @@ impl Reader {
         };
         let text = serde_json::to_string(&control).unwrap_or_default();
         sse::event("control", &text, &mut out);
-        self.send(Bytes::from(out)).await?;
+        // Without room the reader is let go: it comes again from where it stood.
+        pieces.push(self.door.answers.hold(out).map_err(|_| Over)?);
+        Ok((pieces, is_last))
+    }
+
+    async fn tell(&self, (pieces, is_last): (Vec<Bytes>, bool)) -> Result<(), Over> {
+        for piece in pieces {
+            self.send(piece).await?;
+        }
         match is_last {
             true => Err(Over),
             false => Ok(()),
@@ -166,14 +180,21 @@ impl Reader {
     async fn run(mut self, first: Read) -> Result<(), Over> {
         let mut moves = self.tail.moves();
         let mut ends = self.door.ends.clone();
+        let mut rights = self.door.rights_move.clone();
         let is_at_tail = first.is_at_tail();
         // A first read with a barrier, before the tail was watched: what comes is read below.
-        self.tell(&first, None, is_at_tail).await?;
+        let pieces = self.pieces(&first, None, is_at_tail)?;
         drop(first);
+        self.tell(pieces).await?;
         let mut quiet_until = Instant::now() + COMMENT_EVERY;
         let mut touch_at = self.touch_at();
         loop {
             moves.borrow_and_update();
+            rights.borrow_and_update();
+            // ‡ Whoever may no more is told nothing more.
+            if self.door.may_go_on(&self.asker, &self.path).is_err() {
+                return Err(Over);
+            }
             let tail = self.tail.clone();
             let read = tail.read(&self.door.space, &self.path, self.at).await;
             let Ok(Found::There(recent)) = read else {
@@ -187,8 +208,11 @@ impl Reader {
             if !recent.read.bytes.is_empty() || is_last {
                 let before = self.at;
                 let event = self.is_usual && !recent.read.bytes.is_empty();
-                let event = event.then(|| recent.event(self.encoding));
-                self.tell(&recent.read, event, is_at_tail).await?;
+                let event = event.then(|| recent.event(self.encoding, &self.door.answers));
+                let event = event.transpose().map_err(|_| Over)?;
+                let pieces = self.pieces(&recent.read, event, is_at_tail)?;
+                drop(recent);
+                self.tell(pieces).await?;
                 quiet_until = Instant::now() + COMMENT_EVERY;
                 if self.at != before && !is_at_tail {
                     continue;
@@ -201,6 +225,7 @@ impl Reader {
             tokio::select! {
                 _ = moves.changed() => {}
                 _ = ends.changed() => {}
+                _ = rights.changed() => {}
                 () = self.out.closed() => return Err(Over),
                 () = sleep_until(soonest) => {
                     if Instant::now() >= quiet_until {

@@ -212,6 +212,12 @@ impl Fault {
                 "let a producer keep its Producer-Id, and count Producer-Epoch up when it starts",
             )
             .header(RETRY_AFTER, 3_600),
+            Refusal::OtherBody { sequence } => Fault::new(
+                409,
+                "other-body",
+                format!("this producer appended other bytes under its number {sequence}"),
+                "send the same input in the same pieces, or count Producer-Epoch up for another one",
+            ),
             Refusal::ManyStreams => Fault::new(
                 429,
                 "many-streams",

@@ -22,12 +22,16 @@ pub const SSE_ENCODING: HeaderName = HeaderName::from_static("stream-sse-data-en
 pub const PRODUCER_ID: HeaderName = HeaderName::from_static("producer-id");
 pub const PRODUCER_EPOCH: HeaderName = HeaderName::from_static("producer-epoch");
 pub const PRODUCER_SEQ: HeaderName = HeaderName::from_static("producer-seq");
+/// Seconds for which this producer may ask again.
+pub const PRODUCER_KEPT: HeaderName = HeaderName::from_static("logberg-producer-kept");
+/// `true`: other bytes under the last number are refused.
+pub const CHECK_BODY: HeaderName = HeaderName::from_static("logberg-check-body");
 pub const PRODUCER_EXPECTED: HeaderName = HeaderName::from_static("producer-expected-seq");
 pub const PRODUCER_RECEIVED: HeaderName = HeaderName::from_static("producer-received-seq");
 pub const OUTCOME: HeaderName = HeaderName::from_static("logberg-outcome");
 
 /// Headers that a browser's program may send: by name, for `*` would leave `Authorization` out.
-pub const ASKED: &str = "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, Producer-Epoch, Producer-Id, Producer-Seq, Stream-Closed, Stream-Expires-At, Stream-Fork-Offset, Stream-Fork-Sub-Offset, Stream-Forked-From, Stream-Seq, Stream-TTL";
+pub const ASKED: &str = "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, Logberg-Check-Body, Logberg-Producer-Kept, Producer-Epoch, Producer-Id, Producer-Seq, Stream-Closed, Stream-Expires-At, Stream-Fork-Offset, Stream-Fork-Sub-Offset, Stream-Forked-From, Stream-Seq, Stream-TTL";
 /// Headers that a browser's program may see.
 pub const EXPOSED: &str = "ETag, Location, Logberg-Outcome, Producer-Epoch, Producer-Expected-Seq, Producer-Received-Seq, Producer-Seq, Retry-After, Stream-Closed, Stream-Cursor, Stream-Expires-At, Stream-Next-Offset, Stream-SSE-Data-Encoding, Stream-TTL, Stream-Up-To-Date";
 
@@ -212,7 +216,18 @@ pub fn producer(headers: &HeaderMap) -> Result<Option<Producer>, Fault> {
         id: id.to_owned(),
         epoch: integer(&PRODUCER_EPOCH, epoch)?,
         sequence: integer(&PRODUCER_SEQ, sequence)?,
+        kept_ms: kept_ms(headers)?,
+        is_compared: text(headers, &CHECK_BODY)? == Some("true"),
     }))
+}
+
+/// For how long a producer wants to be remembered.
+fn kept_ms(headers: &HeaderMap) -> Result<Option<u64>, Fault> {
+    let Some(said) = text(headers, &PRODUCER_KEPT)? else {
+        return Ok(None);
+    };
+    let ms = integer(&PRODUCER_KEPT, said)?.saturating_mul(1_000);
+    Ok(Some(ms.min(streams::PRODUCER_KEPT_MS)))
 }
 
 /// The tail that an append expects: an offset, or the tag of a read.

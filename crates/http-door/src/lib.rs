@@ -1,7 +1,7 @@
 //! The HTTP door: named streams, by the Durable Streams Protocol, for whoever speaks HTTP.
 //!
 //! ```text
-//!  client ─▶ listen: a connection ─▶ serve: guard, route, grant ─┬─ write: PUT, POST, DELETE ─▶ space ─ Submit ─▶ Spaces
+//!  client ─▶ listen: a connection ─▶ serve: guard, route        ─┬─ write: PUT, POST, DELETE ─▶ space ─ Submit ─▶ Spaces
 //!                                                                 ├─ read: GET, HEAD ─────────▶ space ─ See ────▶ rows, on this node
 //!                                                                 └─ events: GET, live ◀─ tails ◀─ rows were applied
 //! ```
@@ -13,6 +13,7 @@
 //! |---|---|
 //! | `listen`, `stuck`, `bounds` | connections, and how much of everything there may be |
 //! | `serve`, `route`, `guard` | a request: what it asks for, what its asker needs, where it comes from |
+//! | `rights` | tokens: who asks, and whether he may |
 //! | `headers`, `query`, `cursor` | the protocol's words |
 //! | `write`, `read`, `events` | the answers |
 //! | `fault`, `body` | errors; bytes that are there, or come |
@@ -21,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod body;
 mod bounds;
 mod cursor;
@@ -34,6 +36,7 @@ mod malformed;
 mod openapi;
 mod query;
 mod read;
+mod rights;
 mod route;
 mod serve;
 mod space;
@@ -43,7 +46,7 @@ mod write;
 
 pub use bounds::Bounds;
 pub use listen::{Config, Running, start};
-pub use route::{Need, Operation, Principal, Route, SPACE};
+pub use route::{Route, SPACE};
 pub use space::{Handle, Space, Spaces};
 pub use tails::Tails;
 pub use write::BODY_BYTES_MAX;

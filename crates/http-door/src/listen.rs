@@ -14,6 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
+use letters::RightsBoard;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -33,9 +34,11 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 const HEADERS_MAX: usize = 64;
 const H2_HEAD_BYTES_MAX: u32 = 16 << 10;
 const H2_STREAMS_MAX: u32 = 256;
+const H2_PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const H2_PING_EVERY: Duration = Duration::from_secs(30);
 /// With no room for another connection, the next one is looked at so soon.
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
+const AGAIN_AFTER_MAX: Duration = Duration::from_secs(3);
 
 /// The parts that a door is made with.
 pub struct Config {
@@ -46,6 +49,8 @@ pub struct Config {
     pub bounds: Bounds,
     /// Other machines may reach it, by its owner's word.
     pub is_open: bool,
+    /// Where the node tells who may do what.
+    pub rights: Option<Arc<RightsBoard>>,
 }
 
 /// A door that runs.
@@ -68,6 +73,35 @@ impl Running {
             && thread.join().is_err()
         {
             tracing::error!("the HTTP door panicked");
+        }
+    }
+}
+
+/// How often the door looks whether the node tells something else.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// While tokens are asked for live reads are judged so often: one may have expired.
+const JUDGE_EVERY: u32 = 5;
+
+/// Wakes live reads when who may do what has changed.
+async fn tell_of_rights(
+    board: Option<Arc<RightsBoard>>,
+    moved: watch::Sender<u64>,
+    mut ends: watch::Receiver<bool>,
+) {
+    let Some(board) = board else {
+        // As long as there are readers somebody holds the end that they listen to.
+        let _ = ends.wait_for(|ends| *ends).await;
+        return;
+    };
+    let (mut seen, mut rounds) = (board.version(), 0);
+    while !*ends.borrow() {
+        sleep(LOOK_EVERY).await;
+        rounds += 1;
+        let version = board.version();
+        let is_due = rounds >= JUDGE_EVERY && !board.asks_nothing();
+        if version != seen || is_due {
+            (seen, rounds) = (version, 0);
+            moved.send_modify(|count| *count += 1);
         }
     }
 }
@@ -95,12 +129,16 @@ pub fn start(config: Config) -> io::Result<Running> {
             tails,
             bounds,
             is_open,
+            rights,
         } = config;
         runtime.block_on(async move {
             match TcpListener::from_std(listener) {
                 Ok(listener) => {
                     let _ = tell.send(Ok(()));
-                    let door = Door::new(space, tails, bounds, is_open, stopped.clone());
+                    let (moved, rights_move) = watch::channel(0);
+                    tokio::spawn(tell_of_rights(rights.clone(), moved, stopped.clone()));
+                    let rights = (rights, rights_move);
+                    let door = Door::new(space, tails, bounds, is_open, stopped.clone(), rights);
                     accept(listener, Arc::new(door), stopped).await;
                 }
                 Err(error) => _ = tell.send(Err(error)),
@@ -200,8 +238,32 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Rece
     let _ = timeout(door.bounds.farewell, graceful.shutdown()).await;
 }
 
+/// Whether a connection has said enough to tell HTTP/1 from HTTP/2, for which hyper waits without a clock.
+async fn begins(stream: &TcpStream) -> io::Result<bool> {
+    let mut start = [0; H2_PREFACE.len()];
+    let mut again_after = AGAIN_AFTER;
+    loop {
+        let count = stream.peek(&mut start).await?;
+        let said = &start[..count];
+        if count == 0 || count == start.len() || said != &H2_PREFACE[..count] {
+            return Ok(count > 0);
+        }
+        // A part of the preface: to look again is answered at once. ‡ Thousands of such connections cost less the longer they wait.
+        sleep(again_after).await;
+        again_after = (again_after * 2).min(AGAIN_AFTER_MAX);
+    }
+}
+
 async fn serve(stream: TcpStream, door: Arc<Door>, watcher: hyper_util::server::graceful::Watcher) {
     let bounds = door.bounds;
+    let mut stopped = door.ends.clone();
+    let begun = tokio::select! {
+        begun = timeout(bounds.head_within, begins(&stream)) => matches!(begun, Ok(Ok(true))),
+        _ = stopped.wait_for(|stops| *stops) => false,
+    };
+    if !begun {
+        return;
+    }
     let answer = move |request: Request<Incoming>| {
         let door = door.clone();
         async move { Ok::<_, std::convert::Infallible>(door.answer(request).await) }
@@ -223,5 +285,42 @@ async fn serve(stream: TcpStream, door: Arc<Door>, watcher: hyper_util::server::
     let connection = builder.serve_connection(io, service_fn(answer));
     if let Err(error) = watcher.watch(connection.into_owned()).await {
         tracing::debug!(%error, "a connection of the HTTP door ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    /// `None`: it waits.
+    async fn begun(said: &[u8], ends: bool) -> Option<bool> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let mut client = TcpStream::connect(address).await.expect("a connection");
+        let (stream, _) = listener.accept().await.expect("a connection");
+        client.write_all(said).await.expect("it is written");
+        if ends {
+            client.shutdown().await.expect("it ends");
+        }
+        let begun = timeout(AGAIN_AFTER * 4, begins(&stream)).await;
+        begun.ok().map(|begun| begun.expect("it is read"))
+    }
+
+    #[test]
+    fn a_connection_that_does_not_say_what_it_speaks_is_waited_for_here() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            for silent in [&b""[..], b"P", b"PRI * HTTP/2.0\r\n"] {
+                assert_eq!(begun(silent, false).await, None);
+            }
+            assert_eq!(begun(b"", true).await, Some(false));
+            for begins in [&b"G"[..], b"POST /", H2_PREFACE] {
+                assert_eq!(begun(begins, false).await, Some(true));
+            }
+        });
     }
 }

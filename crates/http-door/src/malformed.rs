@@ -100,9 +100,10 @@ proptest! {
         check(headers::sequence(&asked));
         check(headers::expected(&asked));
         headers::has(&asked, "\"1:0:5\"");
-        if let Some(Some(Producer { id, epoch, sequence })) = check(headers::producer(&asked)) {
+        if let Some(Some(Producer { id, epoch, sequence, kept_ms, .. })) = check(headers::producer(&asked)) {
             prop_assert!((1..=256).contains(&id.len()));
             prop_assert!(epoch < 1 << 53 && sequence < 1 << 53, "JavaScript has no such number");
+            prop_assert!(kept_ms.is_none_or(|ms| ms <= streams::PRODUCER_KEPT_MS));
         }
     }
 

@@ -78,7 +78,7 @@ mod tests {
             let of_head = parameters.filter(|parameter| parameter["in"] == "header");
             asked.extend(of_head.map(|parameter| parameter["name"].as_str().expect("a name")));
         }
-        // There are no credentials yet.
+        // It is described as a security scheme.
         asked.insert("Authorization");
         assert_eq!(asked, listed(ASKED));
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
+use letters::Shown;
 use streams::{Found, From, Lifetime, Path, READ_BYTES_MAX, Read, Standing, json};
 use tokio::time::Instant;
 
@@ -75,6 +76,7 @@ impl Door {
         path: Path,
         query: &Query,
         asked: &HeaderMap,
+        asker: Shown,
     ) -> Result<Response<Body>, Fault> {
         let from = query.from;
         let bytes_max = match query.live {
@@ -85,9 +87,9 @@ impl Door {
         let read = found(read.await?)?;
         self.note_use(&path, &read.standing).await?;
         match query.live {
-            Live::No => Ok(caught_up(read, from, asked)),
-            Live::LongPoll => self.long_poll(path, read, query).await,
-            Live::Sse => self.events(path, read, query),
+            Live::No => self.caught_up(read, from, asked),
+            Live::LongPoll => self.long_poll(path, read, query, &asker).await,
+            Live::Sse => self.events(path, read, query, asker),
         }
     }
 
@@ -105,9 +107,10 @@ impl Door {
         path: Path,
         read: Read,
         query: &Query,
+        asker: &Shown,
     ) -> Result<Response<Body>, Fault> {
         if !read.bytes.is_empty() || read.is_last() {
-            return Ok(polled(&read, query));
+            return self.polled(read, query);
         }
         let _live = self.begin_live()?;
         let at = read.next;
@@ -116,8 +119,11 @@ impl Door {
         let mut moves = tail.moves();
         let until = Instant::now() + self.bounds.long_poll;
         let mut ends = self.ends.clone();
+        let mut rights = self.rights_move.clone();
         loop {
             moves.borrow_and_update();
+            rights.borrow_and_update();
+            self.may_go_on(asker, &path)?;
             let again = found(tail.read(&self.space, &path, at).await?)?;
             if again.read.standing.place.id != id {
                 return Err(Fault::not_found());
@@ -125,13 +131,14 @@ impl Door {
             let is_last = again.read.is_last() && tail.is_at_tail(&again);
             let is_over = Instant::now() >= until || *ends.borrow();
             if !again.read.bytes.is_empty() || is_last || is_over {
-                return Ok(polled(&again.read, query));
+                return self.polled(again.read.clone(), query);
             }
             tokio::select! {
                 // Until is looked at above.
                 _ = tokio::time::sleep_until(until) => {}
                 _ = ends.changed() => {}
                 _ = moves.changed() => {}
+                _ = rights.changed() => {}
             }
         }
     }
@@ -152,14 +159,6 @@ fn position(headers: &mut HeaderMap, read: &Read) {
     }
 }
 
-/// The bytes of a read as a body.
-fn body(standing: &Standing, bytes: Vec<u8>) -> Body {
-    match standing.place.media.is_json() {
-        true => Body::from(json::array(&bytes)),
-        false => Body::from(bytes),
-    }
-}
-
 fn etag(read: &Read) -> String {
     let Read {
         standing,
@@ -168,32 +167,6 @@ fn etag(read: &Read) -> String {
         ..
     } = read;
     headers::etag(&standing.place, *from, *next, read.is_last())
-}
-
-fn caught_up(mut read: Read, from: From, asked: &HeaderMap) -> Response<Body> {
-    let etag = etag(&read);
-    let is_known = from != From::Tail && headers::has(asked, &etag);
-    let mut response = match is_known {
-        true => Response::new(Body::empty()),
-        false => {
-            let bytes = std::mem::take(&mut read.bytes);
-            Response::new(body(&read.standing, bytes))
-        }
-    };
-    if is_known {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-    }
-    let headers = response.headers_mut();
-    describe(headers, &read.standing);
-    position(headers, &read);
-    if from == From::Tail {
-        // What is there now is over soon.
-        set(headers, CACHE_CONTROL, "no-store");
-    } else {
-        set(headers, ETAG, etag);
-        set(headers, CACHE_CONTROL, cache_control(&read));
-    }
-    response
 }
 
 /// ‡ What ends at the tail is to be asked for again: more may be there by then, and a browser that has appended wants to see it.
@@ -210,27 +183,70 @@ fn cache_control(read: &Read) -> String {
     format!("public, max-age={left}")
 }
 
-fn polled(read: &Read, query: &Query) -> Response<Body> {
-    let is_empty = read.bytes.is_empty();
-    let mut response = match is_empty {
-        true => Response::new(Body::empty()),
-        false => Response::new(body(&read.standing, read.bytes.clone())),
-    };
-    if is_empty {
-        *response.status_mut() = StatusCode::NO_CONTENT;
+impl Door {
+    /// The bytes of a read as a body.
+    fn body(&self, standing: &Standing, bytes: Vec<u8>) -> Result<Body, Fault> {
+        let bytes = match standing.place.media.is_json() {
+            true => json::array(&bytes),
+            false => bytes,
+        };
+        Ok(Body::from(self.answers.hold(bytes)?))
     }
-    let headers = response.headers_mut();
-    position(headers, read);
-    if !read.is_last() {
-        set(headers, headers::CURSOR, cursor::next(query.cursor));
-    }
-    match is_empty {
-        true => set(headers, CACHE_CONTROL, "no-store"),
-        false => {
-            describe(headers, &read.standing);
-            set(headers, ETAG, etag(read));
-            set(headers, CACHE_CONTROL, cache_control(read));
+
+    fn caught_up(
+        &self,
+        mut read: Read,
+        from: From,
+        asked: &HeaderMap,
+    ) -> Result<Response<Body>, Fault> {
+        let etag = etag(&read);
+        let is_known = from != From::Tail && headers::has(asked, &etag);
+        let mut response = match is_known {
+            true => Response::new(Body::empty()),
+            false => {
+                let bytes = std::mem::take(&mut read.bytes);
+                Response::new(self.body(&read.standing, bytes)?)
+            }
+        };
+        if is_known {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
         }
+        let headers = response.headers_mut();
+        describe(headers, &read.standing);
+        position(headers, &read);
+        if from == From::Tail {
+            // The bytes at the tail are over soon.
+            set(headers, CACHE_CONTROL, "no-store");
+        } else {
+            set(headers, ETAG, etag);
+            set(headers, CACHE_CONTROL, cache_control(&read));
+        }
+        Ok(response)
     }
-    response
+
+    fn polled(&self, mut read: Read, query: &Query) -> Result<Response<Body>, Fault> {
+        let bytes = std::mem::take(&mut read.bytes);
+        let is_empty = bytes.is_empty();
+        let mut response = match is_empty {
+            true => Response::new(Body::empty()),
+            false => Response::new(self.body(&read.standing, bytes)?),
+        };
+        if is_empty {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        let headers = response.headers_mut();
+        position(headers, &read);
+        if !read.is_last() {
+            set(headers, headers::CURSOR, cursor::next(query.cursor));
+        }
+        match is_empty {
+            true => set(headers, CACHE_CONTROL, "no-store"),
+            false => {
+                describe(headers, &read.standing);
+                set(headers, ETAG, etag(&read));
+                set(headers, CACHE_CONTROL, cache_control(&read));
+            }
+        }
+        Ok(response)
+    }
 }

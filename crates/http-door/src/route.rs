@@ -1,5 +1,6 @@
-//! What a request asks for, and what its asker has to be allowed.
+//! The routes: what each asks for, and what that is called where grants are judged.
 
+use access::Asked;
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 use streams::Path;
@@ -20,30 +21,6 @@ pub enum Route {
     Description,
     /// A browser asks what it may ask.
     Preflight,
-}
-
-/// What somebody may be allowed to do, as grants name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    Read,
-    Append,
-    Create,
-    Delete,
-}
-
-/// What a request needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
-    pub operation: Operation,
-    /// As grants name it: stream/SPACE/PATH. The end may be `*`.
-    pub resource: String,
-}
-
-/// Who asks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Principal {
-    /// There are no credentials yet: everybody is this one, and the door is for the machine itself.
-    Anonymous,
 }
 
 pub const STREAMS: &str = "/v1/stream/";
@@ -97,35 +74,33 @@ impl Route {
         }
     }
 
-    /// ‡ Every request has a line here: one that needs nothing says so.
-    pub fn needs(&self) -> Option<Need> {
-        let of = |operation, path: &Path| {
-            Some(Need {
-                operation,
-                resource: format!("stream/{SPACE}/{path}"),
-            })
-        };
+    /// The request, as all doors say it. `is_filled`, `source`: of a stream that is to be created, whether
+    /// bytes come with it, and what it is forked from.
+    pub fn asked<'a>(&'a self, is_filled: bool, source: Option<&'a Path>) -> Asked<'a> {
+        let space = SPACE;
         match self {
-            Route::Create(path) => of(Operation::Create, path),
-            Route::Append(path) => of(Operation::Append, path),
-            Route::Read(path) | Route::Stand(path) => of(Operation::Read, path),
-            Route::Delete(path) => of(Operation::Delete, path),
-            Route::List => Some(Need {
-                operation: Operation::Read,
-                resource: format!("stream/{SPACE}/*"),
-            }),
-            Route::Health | Route::Preflight | Route::Description => None,
+            Route::Create(path) => Asked::CreateStream {
+                space,
+                path: path.as_str(),
+                is_filled,
+                source: source.map(Path::as_str),
+            },
+            Route::Append(path) => Asked::AppendStream {
+                space,
+                path: path.as_str(),
+            },
+            Route::Read(path) | Route::Stand(path) => Asked::ReadStream {
+                space,
+                path: path.as_str(),
+            },
+            Route::Delete(path) => Asked::DeleteStream {
+                space,
+                path: path.as_str(),
+            },
+            Route::List => Asked::ListStreams { space },
+            Route::Health => Asked::Health,
+            Route::Preflight | Route::Description => Asked::DescribeHttp,
         }
-    }
-}
-
-/// Whether somebody may do this.
-///
-/// Errors: no.
-pub fn admit(principal: Principal, need: Option<&Need>) -> Result<(), Fault> {
-    match (principal, need) {
-        // Nobody has a credential, so nobody can be told from another.
-        (Principal::Anonymous, _) => Ok(()),
     }
 }
 
@@ -197,11 +172,25 @@ mod tests {
 
     #[test]
     fn what_a_request_needs_is_said() {
-        let route = Route::of(&Method::POST, "/v1/stream/chat/42").expect("a route");
-        let need = route.needs().expect("it needs something");
-        assert_eq!(need.operation, Operation::Append);
-        assert_eq!(need.resource, "stream/default/chat/42");
-        assert_eq!(Route::Health.needs(), None);
-        assert_eq!(admit(Principal::Anonymous, Some(&need)), Ok(()));
+        let needs = |method: Method, path: &str| {
+            let route = Route::of(&method, path).expect("a route");
+            let source = Path::new("old").expect("a name");
+            let needs = route.asked(true, Some(&source)).needs();
+            needs.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let chat = "/v1/stream/chat/42";
+        assert_eq!(
+            needs(Method::POST, chat),
+            ["append on stream/default/chat/42"]
+        );
+        assert_eq!(
+            needs(Method::PUT, chat),
+            [
+                "create on stream/default/chat/42",
+                "append on stream/default/chat/42",
+                "read on stream/default/old"
+            ]
+        );
+        assert!(needs(Method::GET, "/healthz").is_empty());
     }
 }

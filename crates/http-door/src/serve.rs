@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
 use hyper::{Method, Request, Response};
+use letters::{RightsBoard, Shown};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+use crate::answers::Answers;
 use crate::body::Body;
 use crate::bounds::Bounds;
 use crate::fault::Fault;
@@ -15,7 +17,7 @@ use crate::guard;
 use crate::openapi;
 use crate::query::{List, Query};
 use crate::read::set;
-use crate::route::{Principal, Route, admit};
+use crate::route::Route;
 use crate::space::Handle;
 use crate::tails::Tails;
 use crate::write::BODY_PIECES_MAX;
@@ -31,8 +33,13 @@ pub struct Door {
     pub live: Arc<Semaphore>,
     /// Pieces of bodies.
     pub bodies: Semaphore,
+    pub answers: Answers,
     /// The node stops.
     pub ends: watch::Receiver<bool>,
+    /// The node's word on who may do what; nobody is asked for anything where it tells nothing.
+    pub board: Option<Arc<RightsBoard>>,
+    /// Moves when it tells something else, and each second while tokens are asked for.
+    pub rights_move: watch::Receiver<u64>,
 }
 
 pub struct LivePermit {
@@ -46,14 +53,18 @@ impl Door {
         bounds: Bounds,
         is_open: bool,
         ends: watch::Receiver<bool>,
+        (board, rights_move): (Option<Arc<RightsBoard>>, watch::Receiver<u64>),
     ) -> Door {
         Door {
+            board,
+            rights_move,
             space,
             tails,
             is_open,
             requests: Arc::new(Semaphore::new(bounds.requests_max)),
             live: Arc::new(Semaphore::new(bounds.live_max)),
             bodies: Semaphore::new(BODY_PIECES_MAX),
+            answers: Answers::default(),
             bounds,
             ends,
         }
@@ -96,8 +107,16 @@ impl Door {
         let _permit = self.requests.clone().try_acquire_owned().map_err(full)?;
         let (head, body) = request.into_parts();
         let route = Route::of(&head.method, head.uri.path())?;
-        admit(Principal::Anonymous, route.needs().as_ref())?;
         let query = head.uri.query().unwrap_or_default();
+        let asker = self.asker(&head.headers)?;
+        let is_filled = !body.is_end_stream();
+        let judged = self.judge_route(&asker, &route, &head.headers, is_filled);
+        // A list has what its asker may read.
+        let is_part = matches!(route, Route::List) && self.is_somebody(&asker);
+        match judged {
+            Err(_) if is_part => {}
+            judged => judged?,
+        }
         match route {
             Route::Create(path) => {
                 let host = guard::host(&head.uri, &head.headers).unwrap_or_default();
@@ -107,11 +126,11 @@ impl Door {
             Route::Append(path) => self.append(path, &head.headers, body).await,
             Route::Read(path) => {
                 let query = Query::parse(query)?;
-                self.read(path, &query, &head.headers).await
+                self.read(path, &query, &head.headers, asker).await
             }
             Route::Stand(path) => self.stand(path).await,
             Route::Delete(path) => self.delete(path).await,
-            Route::List => self.list(&List::parse(query)?).await,
+            Route::List => self.list(&List::parse(query)?, &asker).await,
             Route::Preflight => Ok(guard::preflight()),
             Route::Description => Ok(openapi::answer()),
             Route::Health => match *self.ends.borrow() {
@@ -121,7 +140,8 @@ impl Door {
         }
     }
 
-    async fn list(&self, list: &List) -> Result<Response<Body>, Fault> {
+    /// ‡ The streams that its asker may read, and no others.
+    async fn list(&self, list: &List, asker: &Shown) -> Result<Response<Body>, Fault> {
         let List {
             prefix,
             after,
@@ -130,6 +150,7 @@ impl Door {
         let (listed, more) = self.space.list(prefix, after, limit).await?;
         let streams: Vec<_> = listed
             .iter()
+            .filter(|listed| self.may_read(asker, &listed.path))
             .map(|listed| {
                 let place = &listed.standing.place;
                 json!({

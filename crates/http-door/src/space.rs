@@ -51,6 +51,13 @@ impl fmt::Debug for Handle {
     }
 }
 
+/// A request that was executed.
+pub struct Done {
+    pub answer: Answer,
+    /// It was handed on before, and nobody knew what came of that.
+    pub is_again: bool,
+}
+
 struct Waits(oneshot::Sender<Fate>);
 
 impl Asker for Waits {
@@ -84,7 +91,7 @@ impl Handle {
     /// Executes a request that may write, wherever the space is led.
     ///
     /// Errors: it was refused, was not done, or nobody knows.
-    pub async fn submit(&self, request: Request) -> Result<Answer, Fault> {
+    pub async fn submit(&self, request: Request) -> Result<Done, Fault> {
         let makes = matches!(request, Request::Create(_));
         match self.post(request.clone()).await {
             Fate::NotHere if makes => {
@@ -223,16 +230,19 @@ impl Handle {
     ///
     /// Errors: it is gone.
     pub async fn touch(&self, path: Path, uses: bool) -> Result<(), Fault> {
-        match self.submit(Request::Touch { path, uses }).await? {
+        match self.submit(Request::Touch { path, uses }).await?.answer {
             Answer::Refused(refusal) => Err(Fault::of(refusal)),
             _ => Ok(()),
         }
     }
 }
 
-fn answer_of(fate: Fate) -> Result<Answer, Fault> {
+fn answer_of(fate: Fate) -> Result<Done, Fault> {
     match fate {
-        Fate::Answered(bytes) => Answer::decode(&bytes).ok_or_else(unreadable),
+        Fate::Answered { answer, is_again } => {
+            let answer = Answer::decode(&answer).ok_or_else(unreadable)?;
+            Ok(Done { answer, is_again })
+        }
         Fate::NotDone(why) => Err(Fault::not_now(why)),
         Fate::NotHere => Err(Fault::not_found()),
         Fate::Unknown => Err(Fault::unknown()),

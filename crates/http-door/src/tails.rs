@@ -9,6 +9,7 @@ use streams::sse::{self, Encoding};
 use streams::{Found, From, Offset, Path, Read};
 use tokio::sync::watch;
 
+use crate::answers::Answers;
 use crate::fault::Fault;
 use crate::space::Handle;
 
@@ -185,12 +186,16 @@ impl Recent {
     }
 
     /// The event of its bytes, for all readers of the stream's usual encoding.
-    pub fn event(&self, encoding: Encoding) -> Bytes {
-        let make = || {
-            let mut out = Vec::new();
-            sse::data(encoding, &self.read.bytes, &mut out);
-            Bytes::from(out)
-        };
-        self.event.get_or_init(make).clone()
+    ///
+    /// Errors: there is no room for it.
+    pub fn event(&self, encoding: Encoding, answers: &Answers) -> Result<Bytes, Fault> {
+        if let Some(event) = self.event.get() {
+            return Ok(event.clone());
+        }
+        let mut out = Vec::new();
+        sse::data(encoding, &self.read.bytes, &mut out);
+        let event = answers.hold(out)?;
+        // Another reader may have been faster: its bytes are the same.
+        Ok(self.event.get_or_init(|| event).clone())
     }
 }

@@ -135,8 +135,8 @@ impl Door {
             fork,
             must_be_new: headers::must_be_new(headers),
         };
-        let answer = self.space.submit(Request::Create(Box::new(create))).await?;
-        let (place, status) = match answer {
+        let create = Request::Create(Box::new(create));
+        let (place, status) = match self.space.submit(create).await?.answer {
             Answer::Created(place) => (place, StatusCode::CREATED),
             Answer::Found(place) => (place, StatusCode::OK),
             Answer::Refused(refusal) => return Err(Fault::of(refusal)),
@@ -196,8 +196,9 @@ impl Door {
             producer,
             expected,
         };
-        let answer = self.space.submit(Request::Append(Box::new(append))).await?;
-        let (place, produced, is_new) = match answer {
+        let append = Request::Append(Box::new(append));
+        let done = self.space.submit(append).await?;
+        let (place, produced, is_new) = match done.answer {
             Answer::Appended { place, produced } => (place, produced, true),
             Answer::Known { place, produced } => (place, produced, false),
             Answer::Refused(refusal) => return Err(Fault::of(refusal)),
@@ -215,11 +216,15 @@ impl Door {
             set(headers, headers::PRODUCER_EPOCH, epoch);
             set(headers, headers::PRODUCER_SEQ, sequence);
         }
+        // ‡ It may be known by what this door handed on itself: whoever asked once must not take that for an append of long ago.
+        if !is_new && done.is_again {
+            set(headers, headers::OUTCOME, "again");
+        }
         Ok(response)
     }
 
     pub async fn delete(&self, path: Path) -> Result<Response<Body>, Fault> {
-        match self.space.submit(Request::Delete { path }).await? {
+        match self.space.submit(Request::Delete { path }).await?.answer {
             Answer::Deleted => {
                 let mut response = Response::new(Body::empty());
                 *response.status_mut() = StatusCode::NO_CONTENT;

@@ -19,6 +19,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use terminal::{exit, program};
 
+/// An example of its own that is measured here (`bench instructions`) calls it so.
+extern crate paxos as logberg_paxos;
+
 /// As it names itself where something went wrong.
 const NAME: &str = env!("CARGO_BIN_NAME");
 

@@ -28,8 +28,11 @@
 #![forbid(unsafe_code)]
 
 mod figures;
+mod rights;
 
 pub use figures::{BOUNDS_US, DoorFigures, Family, FamilyFigures, Fate, Figure};
+
+pub use rights::{Asks, KeptToken, No, Rights, RightsBoard, Shown};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

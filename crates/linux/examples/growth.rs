@@ -14,15 +14,19 @@ use std::time::{Duration, Instant};
 
 use ops::Buffer;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fdatasync, fsync, open};
-use rustix::io::{ReadWriteFlags, pwrite, pwritev2};
+use rustix::io::{ReadWriteFlags, pwrite, pwritev, pwritev2};
 
 const FILE_LENGTH: u64 = 64 << 20;
+
+const AHEAD: usize = 256 << 10;
 
 #[derive(Clone, Copy, Debug)]
 enum Growth {
     Growing,
     KeepSize,
     Fallocated,
+    /// Every write that makes the file grow has zeros behind it, `AHEAD` of them.
+    Ahead,
     /// Written once with zeros before; the cost of that is not in the figures.
     Recycled,
 }
@@ -49,9 +53,10 @@ fn main() -> io::Result<()> {
             Growth::Growing,
             Growth::KeepSize,
             Growth::Fallocated,
+            Growth::Ahead,
             Growth::Recycled,
         ] {
-            for size in [64 << 10, 256 << 10, 1 << 20, 4 << 20] {
+            for size in [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20] {
                 for writers in [1, 3] {
                     row(&directory, growth, durability, size, writers)?;
                 }
@@ -80,7 +85,7 @@ fn row(
     let started = Instant::now();
     let threads: Vec<_> = files
         .into_iter()
-        .map(|file| std::thread::spawn(move || write_all(&file, durability, size)))
+        .map(|file| std::thread::spawn(move || write_all(&file, growth, durability, size)))
         .collect();
     let mut micros = Vec::new();
     for thread in threads {
@@ -114,7 +119,7 @@ fn prepare(path: &Path, growth: Growth, durability: Durability) -> io::Result<Ow
     }
     let file = open(path, flags, Mode::from_raw_mode(0o600))?;
     match growth {
-        Growth::Growing => {}
+        Growth::Growing | Growth::Ahead => {}
         Growth::KeepSize => fallocate(&file, FallocateFlags::KEEP_SIZE, 0, FILE_LENGTH)?,
         Growth::Fallocated => fallocate(&file, FallocateFlags::empty(), 0, FILE_LENGTH)?,
         Growth::Recycled => {
@@ -129,25 +134,34 @@ fn prepare(path: &Path, growth: Growth, durability: Durability) -> io::Result<Ow
 }
 
 /// Microseconds of each durable write.
-fn write_all(file: &OwnedFd, durability: Durability, size: usize) -> io::Result<Vec<u64>> {
+fn write_all(
+    file: &OwnedFd,
+    growth: Growth,
+    durability: Durability,
+    size: usize,
+) -> io::Result<Vec<u64>> {
     let mut payload = Buffer::new(size);
     payload.fill(7);
+    let zeros = Buffer::new(AHEAD);
+    let mut grown = 0;
     let mut micros = Vec::new();
     let stop = Instant::now() + Duration::from_millis(800);
     let mut offset = 0;
     while offset < FILE_LENGTH && Instant::now() < stop {
         let started = Instant::now();
+        let end = offset + size as u64;
+        let grows = matches!(growth, Growth::Ahead) && end > grown;
+        let slices = [IoSlice::new(&payload), IoSlice::new(&zeros)];
+        let slices = &slices[..1 + usize::from(grows)];
+        if grows {
+            grown = end + AHEAD as u64;
+        }
         match durability {
             Durability::DirectDsync => {
-                pwritev2(
-                    file,
-                    &[IoSlice::new(&payload)],
-                    offset,
-                    ReadWriteFlags::DSYNC,
-                )?;
+                pwritev2(file, slices, offset, ReadWriteFlags::DSYNC)?;
             }
             Durability::DirectFdatasync | Durability::BufferedFdatasync => {
-                pwrite(file, &payload, offset)?;
+                pwritev(file, slices, offset)?;
                 fdatasync(file)?;
             }
         }

@@ -1,6 +1,7 @@
 //! An open file: durable writes and history past the page cache, where the file system allows it.
 //!
-//! Writes grow the file; nothing is preallocated (docs/decisions/0003-segment-growth.md).
+//! Large writes grow the file as they are, small ones with zeros behind them ([`crate::growth`]); nothing else is preallocated
+//! (docs/decisions/0003-segment-growth.md).
 
 use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
@@ -14,7 +15,9 @@ use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise, fcntl_setfl, fdatasync
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
 use crate::directory::Holder;
+use crate::growth::{self, Growth};
 use crate::ink_file::InkFile;
+use crate::limits::SLICES_MAX;
 
 #[derive(Debug)]
 pub(crate) struct DiskFile {
@@ -24,6 +27,7 @@ pub(crate) struct DiskFile {
     direct: AtomicBool,
     read_only: bool,
     sync: Sync,
+    growth: Growth,
     /// A second descriptor without O_DIRECT, opened when a file that is written is first read.
     reads: OnceLock<OwnedFd>,
     /// What the first failed write said. All later ones fail: what the failed one left behind is
@@ -63,6 +67,11 @@ impl DiskFile {
         // latter is refused.
         let direct = fcntl_setfl(&file, OFlags::DIRECT).is_ok();
         let sync = sync_of(file.as_fd());
+        let growth = match mode {
+            OpenMode::Create { size_hint } => Growth::new(0, size_hint),
+            OpenMode::ReadWrite => Growth::new(fstat(&file)?.st_size as u64, u64::MAX),
+            OpenMode::Read => Growth::new(0, 0),
+        };
         if let Some(holder) = holder {
             holder.sync()?;
         }
@@ -71,6 +80,7 @@ impl DiskFile {
             direct: AtomicBool::new(direct),
             read_only: mode == OpenMode::Read,
             sync,
+            growth,
             reads: OnceLock::new(),
             failure: OnceLock::new(),
         })
@@ -84,6 +94,36 @@ impl DiskFile {
                 "an earlier write to this file failed: {first}"
             ))),
         }
+    }
+
+    /// How far it was written.
+    pub fn growth(&self) -> &Growth {
+        &self.growth
+    }
+
+    /// With zeros behind, if that grows the file for those to come.
+    fn write_ahead(&self, offset: u64, slices: &mut [IoSlice<'_>], refuse: bool) -> io::Result<()> {
+        let length: usize = slices.iter().map(|slice| slice.len()).sum();
+        let end = offset + length as u64;
+        let count = self.growth.zeros_behind(offset, length as u64);
+        if count > 0 && slices.len() < SLICES_MAX {
+            let zeros = growth::zeros(count);
+            let mut all = Vec::with_capacity(slices.len() + 1);
+            all.extend_from_slice(slices);
+            all.push(IoSlice::new(&zeros));
+            match self.write_all(offset, &mut all, refuse) {
+                Ok(()) => {
+                    self.growth.reached(end + count as u64);
+                    return Ok(());
+                }
+                // There may be room for the bytes alone.
+                Err(error) if growth::lacks_room(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.write_all(offset, slices, refuse)?;
+        self.growth.reached(end);
+        Ok(())
     }
 
     fn write_all(
@@ -167,7 +207,7 @@ impl InkFile for DiskFile {
     /// Source: open(2) on O_DIRECT; Rebello et al., USENIX ATC 2020, on fsync failure.
     fn write(&self, offset: u64, slices: &mut [IoSlice<'_>], refuse: bool) -> io::Result<()> {
         self.check()?;
-        self.write_all(offset, slices, refuse)
+        self.write_ahead(offset, slices, refuse)
             .inspect_err(|error| self.fail(error))
     }
 

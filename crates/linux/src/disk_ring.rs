@@ -14,6 +14,7 @@ use crate::disk_file::DiskFile;
 use crate::disk_thread::{WriteTask, take_batch};
 use crate::errors::copy_of;
 use crate::fault_file::Injected;
+use crate::growth;
 use crate::ink_file::InkFile;
 use crate::limits::SLICES_MAX;
 use crate::tag::Tag;
@@ -40,7 +41,9 @@ struct Batch {
     /// Answered together; their slices are in `rest`.
     tasks: Vec<WriteTask<DiskFile>>,
     offset: u64,
+    /// With zeros at the end, perhaps.
     rest: VecDeque<Slice>,
+    zeros: usize,
     /// Written through the page cache, or where a write alone is not durable.
     needs_sync: bool,
 }
@@ -165,14 +168,27 @@ enum Step {
 impl Batch {
     fn new(tasks: Vec<WriteTask<DiskFile>>) -> Batch {
         let slices = tasks.iter().flat_map(|task| task.slices.iter());
-        let rest = slices.filter(|slice| !slice.is_empty()).cloned().collect();
+        let mut rest: VecDeque<Slice> = slices.filter(|slice| !slice.is_empty()).cloned().collect();
         let offset = tasks.first().map_or(0, |task| task.offset);
+        let length: usize = rest.iter().map(|slice| slice.len()).sum();
+        let growth = tasks[0].file.growth();
+        let zeros = growth.zeros_behind(offset, length as u64);
+        if zeros > 0 {
+            rest.push_back(growth::zeros(zeros));
+        }
         Batch {
             tasks,
             offset,
             rest,
+            zeros,
             needs_sync: false,
         }
+    }
+
+    /// Leaves away what is left of the zeros.
+    fn take_zeros_back(&mut self) {
+        self.rest.pop_back();
+        self.zeros = 0;
     }
 
     fn file(&self) -> &DiskFile {
@@ -211,6 +227,14 @@ impl Batch {
             }
             (Request::SyncData { .. }, Ok(_)) => Ok(Step::Durable),
             (Request::Write { .. }, Err(error)) if is_passing(error) => Ok(Step::More),
+            // There may be room for the bytes alone.
+            (Request::Write { .. }, Err(error)) if self.zeros > 0 && growth::lacks_room(error) => {
+                self.take_zeros_back();
+                match self.rest.is_empty() && !self.needs_sync {
+                    true => Ok(Step::Durable),
+                    false => Ok(Step::More),
+                }
+            }
             (Request::Write { .. }, Err(error))
                 if Errno::from_io_error(error) == Some(Errno::INVAL) && self.file().is_direct() =>
             {
@@ -238,8 +262,9 @@ impl Batch {
     }
 
     fn answer(self, result: io::Result<()>, answers: &mut Vec<(FileId, Completion)>) {
-        if let Err(error) = &result {
-            self.file().fail(error);
+        match &result {
+            Ok(()) => self.file().growth().reached(self.offset),
+            Err(error) => self.file().fail(error),
         }
         for task in self.tasks {
             let result = match &result {

@@ -14,10 +14,12 @@ use crate::errors::closed_here;
 use crate::files::Files;
 use crate::inbox::{Inbox, Reply};
 use crate::lanes::Lanes;
+use crate::listener::Listener;
 use crate::network::Network;
 use crate::post_office::PostOffice;
 use crate::signals::Signals;
 use crate::tag::Tag;
+use crate::unix_socket::{UNIX, UnixAddress};
 use crate::{clock, mover};
 
 /// How long the last words of a finished machine may take to reach the kernel's socket buffers.
@@ -111,6 +113,25 @@ impl Kernel {
         self.network
             .local_addr(index)
             .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    /// One more address, HOST:PORT or unix:PATH, for a machine that listens somewhere already: it takes connections from
+    /// when that one does, and the machine need not know of it. Where it listens, if that is no path.
+    ///
+    /// Errors: as those of `bind`; of a path also that a living process listens there, or that it is no socket.
+    pub fn bind_also(&mut self, address: &str) -> io::Result<Option<SocketAddr>> {
+        let listener = match address.starts_with(UNIX) {
+            true => Listener::bind_unix(&unix_address(address)?, false)?,
+            false => Listener::bind(address, self.network.config())?,
+        };
+        Ok(self.network.join(listener))
+    }
+
+    /// As `bind_also`, a socket for root and the user of this process alone.
+    pub fn bind_own(&mut self, address: &UnixAddress) -> io::Result<()> {
+        let listener = Listener::bind_unix(address, true)?;
+        self.network.join(listener);
+        Ok(())
     }
 
     /// Where the first listener listens; names the port that the system chose for port 0.
@@ -408,6 +429,11 @@ impl Kernel {
             nobody.clear();
         }
     }
+}
+
+fn unix_address(text: &str) -> io::Result<UnixAddress> {
+    let wrong = |sentence: String| io::Error::new(io::ErrorKind::InvalidInput, sentence);
+    text.parse().map_err(wrong)
 }
 
 impl Drop for Kernel {

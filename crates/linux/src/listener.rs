@@ -11,8 +11,10 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketFlags, SocketType, acceptfrom_with, getsockname, sockopt,
 };
+use rustix::process::Uid;
 
 use crate::config::KernelConfig;
+use crate::unix_socket::{SocketFile, UnixAddress};
 
 const BACKLOG: i32 = 1024;
 
@@ -31,7 +33,14 @@ pub(crate) struct Listener {
     pub requested: String,
     /// As `Op::Listen` named it.
     pub named: String,
-    pub address: SocketAddr,
+    /// `None`: it is a Unix socket.
+    pub address: Option<SocketAddr>,
+    /// Takes connections from when another listener does.
+    pub joins: bool,
+    /// Connections of root and of this process' own user alone.
+    pub is_own: bool,
+    /// Goes with the listener.
+    _file: Option<SocketFile>,
     pub socket: OwnedFd,
     /// Registered with epoll; before that it is only bound.
     pub accepting: bool,
@@ -73,23 +82,44 @@ impl Listener {
         rustix::net::listen(&socket, BACKLOG)?;
         let address = getsockname(&socket)?.try_into()?;
         Ok(Listener {
-            requested: requested.to_string(),
-            named: requested.to_string(),
-            address,
+            address: Some(address),
+            ..Listener::new(requested.to_string(), socket)
+        })
+    }
+
+    /// Listens on a Unix socket. `is_own`: for root and this process' own user alone, whatever becomes of the file's mode.
+    pub fn bind_unix(address: &UnixAddress, is_own: bool) -> io::Result<Listener> {
+        let (socket, file) = SocketFile::bind(address)?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(Listener {
+            is_own,
+            _file: Some(file),
+            ..Listener::new(address.to_string(), socket)
+        })
+    }
+
+    fn new(requested: String, socket: OwnedFd) -> Listener {
+        Listener {
+            named: requested.clone(),
+            requested,
+            address: None,
+            joins: false,
+            is_own: false,
+            _file: None,
             socket,
             accepting: false,
             readable: true,
             paused_until: None,
             spare: open_spare(),
             has_complained: false,
-        })
+        }
     }
 
     pub fn is_for(&self, address: &str) -> bool {
         self.requested == address
             || address
                 .parse::<SocketAddr>()
-                .is_ok_and(|parsed| parsed == self.address)
+                .is_ok_and(|parsed| Some(parsed) == self.address)
     }
 
     /// The next waiting connection, with the options of the listener: they are inherited.
@@ -98,7 +128,17 @@ impl Listener {
         for _ in 0..GONE_MAX {
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
             match acceptfrom_with(&self.socket, flags) {
-                Ok((socket, peer)) => return Accept::Connection(socket, name(peer)),
+                Ok((socket, peer)) if self.address.is_some() => {
+                    return Accept::Connection(socket, name(peer));
+                }
+                Ok((socket, _)) => {
+                    let user = sockopt::socket_peercred(&socket).map(|peer| peer.uid);
+                    if !self.is_own || user.is_ok_and(is_owner) {
+                        let user = user.map_or("unknown".to_owned(), |user| user.to_string());
+                        let peer = format!("{} (user {user})", self.requested);
+                        return Accept::Connection(socket, peer);
+                    }
+                }
                 Err(Errno::AGAIN) => {
                     self.readable = false;
                     return Accept::Empty;
@@ -125,7 +165,7 @@ impl Listener {
     fn complain(&mut self, errno: Errno, what: &str) {
         if !std::mem::replace(&mut self.has_complained, true) {
             let error = io::Error::from(errno);
-            tracing::warn!(listener = %self.address, %error, "{what}");
+            tracing::warn!(listener = self.requested, %error, "{what}");
         }
     }
 
@@ -139,6 +179,15 @@ impl Listener {
         self.spare = open_spare();
         self.paused_until = Some(now + PAUSE);
     }
+}
+
+/// ‡ Users whom the system cannot name all look like this one.
+const NOBODY: u32 = 65_534;
+
+/// Whether somebody is root, or who this process is: both can read its disk.
+fn is_owner(user: Uid) -> bool {
+    let own = user == rustix::process::geteuid() && user.as_raw() != NOBODY;
+    user.is_root() || own
 }
 
 /// A socket with everything set that has to be set before it connects or listens.
@@ -200,12 +249,13 @@ mod tests {
     fn accepted_sockets_have_the_options_of_the_listener() {
         let config = KernelConfig::default();
         let mut listener = Listener::bind("127.0.0.1:0", &config).unwrap();
-        let near = new_socket(&listener.address, &config).unwrap();
+        let address = listener.address.unwrap();
+        let near = new_socket(&address, &config).unwrap();
         // Best effort: there are systems that have nothing else, or do not let us.
-        let other = new_socket(&listener.address, &config).unwrap();
+        let other = new_socket(&address, &config).unwrap();
         let wanted = config.congestion.as_deref().unwrap();
         let may_choose = sockopt::set_tcp_congestion(&other, wanted).is_ok();
-        let _ = rustix::net::connect(&near, &listener.address);
+        let _ = rustix::net::connect(&near, &address);
         let far = loop {
             if let Accept::Connection(socket, _) = listener.accept(Time::ZERO) {
                 break socket;

@@ -77,6 +77,10 @@ impl Network {
         }
     }
 
+    pub fn config(&self) -> &KernelConfig {
+        &self.config
+    }
+
     pub fn bind(&mut self, address: &str) -> io::Result<usize> {
         if let Some(index) = self.listeners.iter().position(|l| l.is_for(address)) {
             return Ok(index);
@@ -85,8 +89,17 @@ impl Network {
         Ok(self.listeners.len() - 1)
     }
 
+    /// One more listener, which takes connections from when the machine listens anywhere. Where it listens, if that is no
+    /// path.
+    pub fn join(&mut self, mut listener: Listener) -> Option<SocketAddr> {
+        listener.joins = true;
+        let address = listener.address;
+        self.listeners.push(listener);
+        address
+    }
+
     pub fn local_addr(&self, index: usize) -> Option<SocketAddr> {
-        self.listeners.get(index).map(|listener| listener.address)
+        self.listeners.get(index)?.address
     }
 
     pub fn listen(&mut self, epoll: &Epoll, address: String, completions: &mut Vec<Completion>) {
@@ -94,8 +107,12 @@ impl Network {
             let listener = &mut self.listeners[index];
             if !listener.accepting {
                 listener.named.clone_from(&address);
-                epoll.add(Source::Listener(index), &listener.socket)?;
-                listener.accepting = true;
+            }
+            for (at, listener) in self.listeners.iter_mut().enumerate() {
+                if !listener.accepting && (at == index || listener.joins) {
+                    epoll.add(Source::Listener(at), &listener.socket)?;
+                    listener.accepting = true;
+                }
             }
             Ok(())
         });
@@ -426,11 +443,12 @@ impl Network {
                 }
                 self.connections
                     .insert(conn, Connection::new(conn, Phase::Open(Arc::new(socket))));
-                let listener = listener.named.clone();
+                let (is_own, listener) = (listener.is_own, listener.named.clone());
                 completions.push(Completion::Accepted {
                     conn,
                     peer,
                     listener,
+                    is_own,
                 });
             }
         }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use access::Token;
 use formats::Speaks;
 use paxos::NodeId;
 use replica::Limits;
@@ -19,6 +20,8 @@ pub struct NodeConfig {
     /// The HOST:PORT that peers and clients are told.
     pub advertise: String,
     pub start: Start,
+    /// Shown to the servers of which this node asks an id.
+    pub token: Option<Token>,
     /// The places where other nodes may be found, besides where they were.
     pub places: Vec<Place>,
     pub standing: Standing,

@@ -19,6 +19,10 @@ pub struct NodeCounts {
     pub peers_refused: u64,
     /// Times at which the disk went on in a newer version.
     pub disk_versions: u64,
+    /// Requests that were refused for want of a token that is good.
+    pub unauthenticated: u64,
+    /// Requests that were refused since no grant allows them.
+    pub forbidden: u64,
     /// Frames in a version that this program does not speak.
     pub frames_unspoken: u64,
 }

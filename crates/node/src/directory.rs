@@ -5,6 +5,7 @@ mod keys;
 mod machine;
 pub mod members;
 mod standing;
+pub mod tokens;
 pub mod wishes;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use slots::{Change, Map};
 use wire::{NodeKind, Retention};
 
 use members::Members;
+use tokens::{By, Rights, TokenEntry};
 
 use wishes::Touched;
 
@@ -71,6 +73,8 @@ pub enum Command {
         hosts: Vec<u32>,
         #[serde(default)]
         retention: Retention,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        min_copies: u32,
         #[serde(default, skip_serializing_if = "LogKind::is_bytes")]
         kind: LogKind,
     },
@@ -85,6 +89,10 @@ pub enum Command {
     SetRetention {
         log: String,
         retention: Retention,
+    },
+    SetMinCopies {
+        log: String,
+        min_copies: u32,
     },
     ChangeMembers(members::Change),
     /// The zone; an empty name means no zone.
@@ -121,6 +129,29 @@ pub enum Command {
         group: u32,
         parts: Vec<(u16, u16, u32)>,
     },
+    /// A token, the first time or anew. ‡ It must lie within the grants of who asks, then.
+    PutToken {
+        name: String,
+        #[serde(flatten)]
+        entry: TokenEntry,
+    },
+    RevokeToken {
+        name: String,
+        by: By,
+        at_ms: u64,
+    },
+    /// Tokens are asked for from now on, or not any more.
+    SetAuth {
+        on: bool,
+        by: By,
+        at_ms: u64,
+    },
+    /// A change that somebody asked for stands beside this one.
+    Note {
+        by: By,
+        at_ms: u64,
+        what: String,
+    },
     /// A majority was lost for good (`rescue`). This node goes on alone, on a new disk, with these logs; all
     /// others are forgotten.
     GoOnAlone {
@@ -146,6 +177,8 @@ pub struct Directory {
     pub wishes: u64,
     /// Which group is to serve which slots, and which one does.
     pub slots: Arc<Map>,
+    /// Who may do what.
+    pub rights: Arc<Rights>,
     /// This replica's program.
     pub speaks: Speaks,
 }
@@ -200,6 +233,9 @@ pub struct LogEntry {
     /// The nodes that host it; empty for all.
     pub hosts: Vec<u32>,
     pub retention: Retention,
+    /// The number of full members that are to hold what is acknowledged; 0 if a majority decides.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub min_copies: u32,
     /// The count in the number of the present wish; 0 while the cluster speaks no wishes.
     #[serde(skip_serializing_if = "is_none")]
     pub wish: u64,
@@ -218,6 +254,12 @@ pub struct FirstWish {
     pub count: u64,
     #[serde(default)]
     pub retention: Retention,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub min_copies: u32,
+}
+
+fn is_zero(copies: &u32) -> bool {
+    *copies == 0
 }
 
 fn is_none(count: &u64) -> bool {
@@ -339,6 +381,7 @@ impl Directory {
                 auxiliary,
                 hosts,
                 retention,
+                min_copies,
                 kind,
             } => {
                 let mut chosen = members.iter().map(|(node, _)| node).chain(hosts);
@@ -354,6 +397,7 @@ impl Directory {
                             auxiliary: auxiliary.clone(),
                             hosts: hosts.clone(),
                             retention: *retention,
+                            min_copies: *min_copies,
                             kind: *kind,
                             ..LogEntry::default()
                         },
@@ -374,6 +418,12 @@ impl Directory {
                 let id = self.log_by_name(log);
                 if let Some(entry) = id.and_then(|id| self.logs.get_mut(id)) {
                     entry.retention = *retention;
+                }
+            }
+            Command::SetMinCopies { log, min_copies } => {
+                let id = self.log_by_name(log);
+                if let Some(entry) = id.and_then(|id| self.logs.get_mut(id)) {
+                    entry.min_copies = *min_copies;
                 }
             }
             Command::ChangeMembers(change) => {
@@ -412,6 +462,20 @@ impl Directory {
                 }
             }
             Command::ServeSlots { group, parts } => self.serve_slots(*group, parts),
+            Command::PutToken { name, entry } => {
+                Arc::make_mut(&mut self.rights).put(name, entry.clone());
+            }
+            Command::RevokeToken { name, by, at_ms } => {
+                Arc::make_mut(&mut self.rights).revoke(name, by, *at_ms);
+            }
+            Command::SetAuth { on, by, at_ms } => {
+                Arc::make_mut(&mut self.rights).set(*on, by, *at_ms);
+            }
+            Command::Note { by, at_ms, what } => {
+                let rights = Arc::make_mut(&mut self.rights);
+                rights.tick(*at_ms);
+                rights.note(by.clone(), *at_ms, what);
+            }
             Command::GoOnAlone {
                 id,
                 address,
@@ -553,11 +617,16 @@ mod tests {
                 auxiliary: vec![3],
                 hosts: vec![1, 2, 3],
                 retention: Retention::default(),
+                min_copies: 0,
                 kind: LogKind::Bytes,
             },
             Command::SetRetention {
                 log: "main".into(),
                 retention: "7d".parse().unwrap(),
+            },
+            Command::SetMinCopies {
+                log: "main".into(),
+                min_copies: 2,
             },
             Command::SetZone {
                 node: 1,
@@ -583,6 +652,7 @@ mod tests {
             auxiliary: Vec::new(),
             hosts: nodes.into(),
             retention: Retention::default(),
+            min_copies: 0,
             kind: LogKind::Bytes,
         };
         for id in [1, 2, 3] {
@@ -650,6 +720,7 @@ mod tests {
             auxiliary: Vec::new(),
             hosts: Vec::new(),
             retention: Retention::default(),
+            min_copies: 0,
             kind: LogKind::Bytes,
         }
     }

@@ -7,21 +7,29 @@
 
 use std::collections::BTreeMap;
 
+use access::{BadToken, Token};
 use formats::parse_hex16;
 use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
 use replica::{Env, Purpose};
-use wire::{LINE_BYTES_MAX, LONG_LINE_BYTES_MAX, Refusal, Request, Verb};
+use wire::{LINE_BYTES_MAX, LONG_LINE_BYTES_MAX, Refusal, Request, Verb, auth};
 
 /// Connections that are being greeted.
 #[derive(Default)]
-pub struct Greetings(BTreeMap<ConnId, Greeting>);
+pub struct Greetings {
+    by_conn: BTreeMap<ConnId, Greeting>,
+    /// Lines `auth` that showed no token.
+    pub bad_tokens: u64,
+}
 
 struct Greeting {
     since: Time,
     filled: usize,
     from: String,
+    is_own: bool,
+    /// A token, by a line before the first one.
+    shown: Option<Token>,
 }
 
 /// A caller that has said the first line: its request, and the bytes behind it.
@@ -35,6 +43,10 @@ pub struct Caller {
     pub ended: bool,
     /// The address from which the connection comes.
     pub from: String,
+    /// It comes by the socket for root and this process' own user.
+    pub is_own: bool,
+    /// The token that it showed, good or not.
+    pub shown: Option<Token>,
 }
 
 /// So many callers at a time may say a longer line than others.
@@ -43,14 +55,14 @@ const LONG_MAX: usize = 4;
 const GREETING_BUFFER: usize = LINE_BYTES_MAX.next_multiple_of(BLOCK);
 
 impl Greetings {
-    pub fn on_accepted(&mut self, env: &mut Env, conn: ConnId, from: String) {
+    pub fn on_accepted(&mut self, env: &mut Env, conn: ConnId, from: String, is_own: bool) {
         let is_full = env.conns.count() >= env.limits.connections_max;
         env.conns.turn_to(conn, Purpose::Greeting);
         if is_full {
             // The connection that has said nothing for longest makes room: a peer speaks at once.
-            let silent = self.0.iter().min_by_key(|(_, g)| g.since);
+            let silent = self.by_conn.iter().min_by_key(|(_, g)| g.since);
             let refused = silent.map_or(conn, |(silent, _)| *silent);
-            self.0.remove(&refused);
+            self.by_conn.remove(&refused);
             env.refuse(refused, too_many_connections());
             if refused == conn {
                 return;
@@ -60,18 +72,20 @@ impl Greetings {
             since: env.now,
             filled: 0,
             from,
+            is_own,
+            shown: None,
         };
-        self.0.insert(conn, greeting);
+        self.by_conn.insert(conn, greeting);
         env.receive(conn, Buffer::new(GREETING_BUFFER), 0..LINE_BYTES_MAX, false);
     }
 
     /// Refuses those that have not said their line in time.
     pub fn expire(&mut self, env: &mut Env) {
         let timeout = env.limits.greeting_timeout;
-        let late = self.0.iter();
+        let late = self.by_conn.iter();
         let late = late.filter(|(_, g)| env.now > g.since + timeout);
         for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {
-            self.0.remove(&conn);
+            self.by_conn.remove(&conn);
             let refusal = Refusal::new(
                 "bad-request",
                 "no request line came in time; begin with a line as in docs/wire.md",
@@ -85,25 +99,50 @@ impl Greetings {
         &mut self,
         env: &mut Env,
         conn: ConnId,
-        buffer: Buffer,
+        mut buffer: Buffer,
         result: std::io::Result<Received>,
     ) -> Option<Caller> {
-        let greeting = self.0.get_mut(&conn)?;
+        let greeting = self.by_conn.get_mut(&conn)?;
         let Ok(received) = result else {
-            self.0.remove(&conn);
+            self.by_conn.remove(&conn);
             env.close(conn);
             return None;
         };
         let before = greeting.filled;
         greeting.filled += received.count;
+        let find = |buffer: &Buffer, from: usize, to: usize| {
+            let found = buffer[from..to].iter().position(|b| *b == b'\n');
+            found.map(|at| from + at)
+        };
+        let mut end = find(&buffer, before, greeting.filled);
+        if let Some(at) = end.filter(|at| greeting.shown.is_none() && auth::is_one(&buffer[..*at]))
+        {
+            let token = auth::token(&buffer[..at]).map_err(Refusal::from);
+            let bad = |error: BadToken| Refusal::new("unauthenticated", error.to_string());
+            match token.and_then(|token| token.parse().map_err(bad)) {
+                Ok(token) => greeting.shown = Some(token),
+                Err(refusal) => {
+                    let from = std::mem::take(&mut greeting.from);
+                    self.by_conn.remove(&conn);
+                    self.bad_tokens += 1;
+                    refuse(env, conn, &from, refusal);
+                    return None;
+                }
+            }
+            // The next line stands where this one stood, and nothing of the secret is left in the buffer.
+            let filled = greeting.filled;
+            buffer.copy_within(at + 1..filled, 0);
+            greeting.filled = filled - (at + 1);
+            buffer[greeting.filled..filled].fill(0);
+            end = find(&buffer, 0, greeting.filled);
+        }
         let filled = greeting.filled;
-        let found = buffer[before..filled].iter().position(|b| *b == b'\n');
-        let Some(end) = found.map(|at| before + at) else {
+        let Some(end) = end else {
             let line_bytes_max = wire::line_bytes_max(&buffer[..filled]);
             if filled < line_bytes_max && !received.end {
                 return self.go_on(env, conn, buffer, filled);
             }
-            self.0.remove(&conn);
+            self.by_conn.remove(&conn);
             match filled {
                 0 => env.close(conn),
                 _ if filled == line_bytes_max => env.refuse(
@@ -123,7 +162,12 @@ impl Greetings {
             }
             return None;
         };
-        let Greeting { from, .. } = self.0.remove(&conn)?;
+        let Greeting {
+            from,
+            is_own,
+            shown,
+            ..
+        } = self.by_conn.remove(&conn)?;
         match read_line(env, &buffer[..end]) {
             Ok((verb, request)) => Some(Caller {
                 conn,
@@ -132,6 +176,8 @@ impl Greetings {
                 rest: buffer[end + 1..filled].to_vec(),
                 ended: received.end,
                 from,
+                is_own,
+                shown,
             }),
             Err(refusal) => {
                 refuse(env, conn, &from, refusal);
@@ -155,10 +201,10 @@ impl Greetings {
             return None;
         }
         // It is one of them.
-        let long = self.0.values();
+        let long = self.by_conn.values();
         let long = long.filter(|one| one.filled >= LINE_BYTES_MAX).count();
         if filled == LINE_BYTES_MAX && long > LONG_MAX {
-            self.0.remove(&conn);
+            self.by_conn.remove(&conn);
             let why = format!(
                 "{LONG_MAX} others say a line of more than {LINE_BYTES_MAX} bytes now: try again"
             );

@@ -69,10 +69,12 @@ pub enum Code {
     StateLost = 29,
     /// A node leads the log of a machine, and its program has none for it.
     MachineMissing = 30,
+    /// Fewer voters hold all of a log than it wants copies: it takes no appends.
+    TooFewCopies = 31,
 }
 
 impl Code {
-    pub const ALL: [Code; 30] = [
+    pub const ALL: [Code; 31] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -103,6 +105,7 @@ impl Code {
         Code::StatesDiffer,
         Code::StateLost,
         Code::MachineMissing,
+        Code::TooFewCopies,
     ];
 
     /// The code of a number. A newer node may have one that is not known here: it is passed over.
@@ -143,6 +146,7 @@ impl Code {
             Code::StatesDiffer => "states-differ",
             Code::StateLost => "state-lost",
             Code::MachineMissing => "machine-missing",
+            Code::TooFewCopies => "too-few-copies",
         }
     }
 }
@@ -200,7 +204,8 @@ impl Warning {
     /// The state by this warning when its cause is gone, and it is held a while.
     fn state_after(&self) -> State {
         match self.code {
-            Code::Election => State::Healthy,
+            // To have joined is no risk.
+            Code::Election | Code::NotJoined => State::Healthy,
             _ => State::AtRisk,
         }
     }
@@ -219,8 +224,9 @@ impl Warning {
             Code::HostsDown | Code::StateLost | Code::MachineMissing => State::Unavailable,
             // It leads some of them.
             Code::StateHalted if self.amount > 0 => State::Unavailable,
-            // Appends are refused while logs are affected.
-            Code::DiskFull if self.logs > 0 => State::Unavailable,
+            // Appends to the logs that it concerns are refused, and a majority that serves reads is there.
+            Code::TooFewCopies => State::Degraded,
+            Code::DiskFull if self.logs > 0 => State::Degraded,
             _ => State::AtRisk,
         }
     }
@@ -238,6 +244,9 @@ pub enum State {
     Healthy,
     /// All is served, and something is wrong or was a moment ago: less than planned may go wrong now.
     AtRisk,
-    /// Something is not served: a log has no leader, or takes no appends.
+    /// Appends to a log are refused, by a leader that could take them: its disks are full, or it wants more copies than
+    /// there are. What is there is read, and all other logs are served.
+    Degraded,
+    /// Something is not served at all: a log has no leader, or its machine does not run.
     Unavailable,
 }

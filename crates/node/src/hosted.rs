@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use formats::frame::Piece;
 use formats::{LogId, LogKind, Stand};
-use letters::{DoorFigures, Elsewhere, News, SlotsMapped, ToNode, Wish};
+use letters::{DoorFigures, Elsewhere, News, RightsBoard, SlotsMapped, ToNode, Wish};
 use ops::{ConnId, Letter, MachineId, Op};
 use paxos::{NodeId, Time};
 use replica::{Env, Event, Log, Port};
@@ -76,6 +76,8 @@ pub struct Hosts {
     make: Arc<Make>,
     /// The counts of the door that has these guests.
     door: Option<Arc<DoorFigures>>,
+    /// Where the doors of this process look who may do what.
+    rights: Option<Arc<RightsBoard>>,
 }
 
 impl Hosts {
@@ -106,18 +108,33 @@ impl Hosts {
         Hosts {
             make: Arc::new(both),
             door: self.door.or(others.door),
+            rights: self.rights.or(others.rights),
         }
     }
 
     fn made(make: impl Fn(&str, LogKind) -> Option<Made> + Send + Sync + 'static) -> Hosts {
         let make = Arc::new(make);
-        Hosts { make, door: None }
+        Hosts {
+            make,
+            door: None,
+            rights: None,
+        }
     }
 
     /// … and a door, whose figures the node tells with its own.
     pub fn with_door(self, figures: Arc<DoorFigures>) -> Hosts {
         let door = Some(figures);
         Hosts { door, ..self }
+    }
+
+    /// These hosts' doors are told there who may do what.
+    pub fn with_rights(self, board: Arc<RightsBoard>) -> Hosts {
+        let rights = Some(board);
+        Hosts { rights, ..self }
+    }
+
+    pub(crate) fn rights(&self) -> Option<&RightsBoard> {
+        self.rights.as_deref()
     }
 
     pub(crate) fn door(&self) -> Option<&DoorFigures> {
@@ -305,6 +322,11 @@ impl HostedLogs {
 
     pub fn on_rows_received(&mut self, conn: ConnId, bytes: &[u8], ended: bool, env: &mut Env) {
         self.clients.on_received(conn, bytes, ended, env);
+    }
+
+    /// Ends a client that takes rows, or brings some.
+    pub fn end_client(&mut self, conn: ConnId, why: &Refusal, env: &mut Env) {
+        self.clients.end_one(conn, why, env);
     }
 
     pub fn expire_clients(&mut self, env: &mut Env) {

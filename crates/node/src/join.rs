@@ -13,12 +13,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use access::Token;
 use formats::{ClusterId, hex, parse_hex16};
 use ops::{BLOCK, Buffer, ConnId};
 use paxos::{NodeId, Time};
 use replica::{Env, Purpose};
 use serde::{Deserialize, Serialize};
-use wire::{Refusal, Request};
+use wire::{Refusal, Request, auth};
 
 use crate::directory::Directory;
 use crate::peers::Peers;
@@ -27,6 +28,8 @@ use crate::peers::said_key;
 
 pub(crate) struct Join {
     servers: Vec<String>,
+    /// Shown to each of them.
+    token: Option<Token>,
     /// The other nodes of the cluster, as the servers that were asked named them.
     told: VecDeque<String>,
     turn: usize,
@@ -110,9 +113,10 @@ pub(crate) fn answer(
 }
 
 impl Join {
-    pub(crate) fn new(servers: Vec<String>) -> Join {
+    pub(crate) fn new(servers: Vec<String>, token: Option<Token>) -> Join {
         Join {
             servers,
+            token,
             told: VecDeque::new(),
             turn: 0,
             hint: None,
@@ -194,7 +198,9 @@ impl Join {
             .key("disk", hex(&env.own.identity.disk.0))
             .key("speaks", env.own.speaks)
             .encode();
-        env.send_bytes(conn, &line);
+        let shown = self.token.as_ref().map(|token| auth::line(&token.reveal()));
+        let shown = shown.unwrap_or_default();
+        env.send_bytes(conn, &[shown.as_bytes(), &line].concat());
         env.receive(conn, Buffer::new(16 * BLOCK), 0..16 * BLOCK, false);
     }
 
@@ -299,7 +305,7 @@ mod tests {
 
     #[test]
     fn who_joins_asks_those_that_he_was_told_of_too() {
-        let mut join = Join::new(vec!["a:1".into(), "b:1".into()]);
+        let mut join = Join::new(vec!["a:1".into(), "b:1".into()], None);
         join.heed("shutting-down nodes=b:1,c:1,d:1: this node was removed; ask nodes=e:1");
         join.heed("not-leader nodes=d:1,nowhere: ask again");
         assert_eq!(asked(&mut join, 5), ["a:1", "b:1", "c:1", "d:1", "a:1"]);
@@ -311,7 +317,7 @@ mod tests {
 
     #[test]
     fn two_nodes_that_point_at_each_other_are_not_followed_for_ever() {
-        let mut join = Join::new(vec!["a:1".into()]);
+        let mut join = Join::new(vec!["a:1".into()], None);
         let mut followed = 0;
         for other in ["b:1", "a:1"].into_iter().cycle().take(20) {
             join.next_server();

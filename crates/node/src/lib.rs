@@ -21,6 +21,7 @@ mod node;
 
 // Connections of nobody yet, and of peers.
 mod beat;
+mod gate;
 mod greeting;
 mod join;
 mod peers;

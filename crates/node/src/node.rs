@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use formats::{ClusterId, LogId, LogKind};
+use letters::Asks;
 use ops::{Completion, Disk, Machine, Op};
 use paxos::{NodeId, Time};
 use replica::Env;
@@ -20,6 +21,7 @@ use crate::counts::NodeCounts;
 use crate::directory::{DIRECTORY, DIRECTORY_NAME};
 use crate::disk::OwnDisk;
 use crate::ending::Ending;
+use crate::gate::Gate;
 use crate::greeting::Greetings;
 use crate::health::Board;
 use crate::hosted::HostedLogs;
@@ -33,6 +35,7 @@ use crate::peers::{Peers, Places};
 use crate::rounds::Rounds;
 use crate::start::{Opened, StartError};
 
+mod asking;
 mod beating;
 mod directing;
 mod ending;
@@ -44,6 +47,7 @@ mod inspect;
 mod joining;
 mod judging;
 mod moving;
+mod passing;
 mod remembering;
 mod routing;
 mod slots;
@@ -54,6 +58,7 @@ mod verbs;
 mod versions;
 
 pub use inspect::VersionsView;
+use passing::Passing;
 use under_way::UnderWay;
 use verbs::{Awaiting, Held};
 
@@ -70,6 +75,10 @@ pub struct Node {
     cluster: Cluster,
     hosted: HostedLogs,
     callers: Callers,
+    gate: Gate,
+    /// The last word to the doors of this process, and the version of log 0's word that it was of.
+    doors_told: Option<(Asks, u64)>,
+    passing: Passing,
     under_way: UnderWay,
     /// The join, until this node has an id.
     join: Option<Join>,
@@ -123,6 +132,9 @@ impl Node {
             cluster: Cluster::new(env.own.speaks),
             hosted: HostedLogs::default(),
             callers: Callers::default(),
+            gate: Gate::default(),
+            doors_told: None,
+            passing: Passing::default(),
             under_way: UnderWay::default(),
             join: None,
             board: Board::default(),
@@ -142,7 +154,7 @@ impl Node {
         });
         if self.disk.manifest.identity.node == NodeId(0) {
             if let Start::Join { servers } = &self.config.start {
-                self.join = Some(Join::new(servers.clone()));
+                self.join = Some(Join::new(servers.clone(), self.config.token.clone()));
             }
         } else if !self.logs.contains_key(&DIRECTORY) {
             // This is a new cluster, or the process ended between the node's id and its first replica. The
@@ -237,9 +249,11 @@ impl Machine for Node {
             | Completion::Space { token, .. } => {
                 self.on_disk(token, completion);
             }
-            Completion::Accepted { conn, peer, .. } => {
+            Completion::Accepted {
+                conn, peer, is_own, ..
+            } => {
                 let greetings = &mut self.callers.greetings;
-                greetings.on_accepted(&mut self.env, conn, peer);
+                greetings.on_accepted(&mut self.env, conn, peer, is_own);
             }
             Completion::ListenFailed { address, error } => {
                 tracing::error!(%address, %error, "cannot listen; choose another address with --listen");

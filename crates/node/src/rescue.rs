@@ -25,6 +25,8 @@ use paxos::{NodeId, OutputPlace, PromisedTerm, Slot};
 use serde::Serialize;
 use store::{Manifest, ManifestError, ReplayError};
 use thiserror::Error;
+use wire::quantity;
+use wire::told::SlotsRun;
 
 mod copy;
 mod directory;
@@ -67,7 +69,7 @@ pub struct RescuedLog {
     pub begins_at: u64,
     pub ends_at: u64,
     /// All slots below are known chosen.
-    pub known_chosen: u64,
+    pub first_unchosen: u64,
     /// The bytes of the output that are carried over.
     pub carried_bytes: u64,
     /// The carried bytes that are accepted and not known to be chosen.
@@ -100,11 +102,11 @@ pub struct RescuedSlots {
     /// The name of the group, which is that of its log.
     pub group: String,
     /// From the first to the last, of each run that it served.
-    pub served: Vec<[u16; 2]>,
+    pub served: Vec<SlotsRun>,
     /// Those of them, and those of others, that were on their way from it or to it.
-    pub on_their_way: Vec<[u16; 2]>,
+    pub on_their_way: Vec<SlotsRun>,
     /// Its log is not here at all.
-    pub is_absent: bool,
+    pub absent: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -148,7 +150,11 @@ pub enum RescueError {
     NotEmpty(PathBuf),
     #[error("{0} lies in the directory that is recovered, which is never changed: choose another")]
     Inside(PathBuf),
-    #[error("{needed} bytes have to be copied, and {free} are free at {path}: choose another disk")]
+    #[error(
+        "{} have to be copied, and {} are free at {path}: choose another disk",
+        quantity::shown(*needed),
+        quantity::shown(*free)
+    )]
     NoSpace {
         path: PathBuf,
         needed: u64,
@@ -236,15 +242,18 @@ fn slots_of(cluster: &Directory, held: impl Fn(&LogId) -> bool) -> Vec<RescuedSl
     let moving = map.moving();
     let groups = cluster.logs.iter().map(|(id, entry)| {
         let parts = map.served().iter().filter(|part| part.group == id.0);
-        let ends = |span: slots::Span| [span.first(), span.last()];
+        let run = |span: slots::Span| SlotsRun {
+            first: span.first(),
+            last: span.last(),
+        };
         let its = moving
             .iter()
             .filter(|one| one.to == id.0 || one.from == Some(id.0));
         RescuedSlots {
             group: entry.name.clone(),
-            served: parts.map(|part| ends(part.span)).collect(),
-            on_their_way: its.map(|one| ends(one.span)).collect(),
-            is_absent: !held(id),
+            served: parts.map(|part| run(part.span)).collect(),
+            on_their_way: its.map(|one| run(one.span)).collect(),
+            absent: !held(id),
         }
     });
     let has_any = |of: &RescuedSlots| !of.served.is_empty() || !of.on_their_way.is_empty();

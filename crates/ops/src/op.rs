@@ -145,7 +145,8 @@ pub enum Op {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// A new file for durable writes: must not exist. Its directory entry is durable when done.
-    /// `size_hint` is where it will probably end.
+    /// `size_hint` is where it will probably end. Zeros may follow what was written, so that a file
+    /// grows once for many writes: a reader tells what was written by what it is, and not by the end of the file.
     Create { size_hint: u64 },
     /// An existing file, for reads and durable writes.
     ReadWrite,
@@ -155,11 +156,13 @@ pub enum OpenMode {
 
 #[derive(Debug)]
 pub enum Completion {
-    /// `peer` is the other side's address, for people; `listener` the address that `Op::Listen` named.
+    /// `peer` is the other side's address, for people; `listener` the address that `Op::Listen` named. `is_own`: the
+    /// system says that the other side is root or this process' own user, and it came by the socket for those alone.
     Accepted {
         conn: ConnId,
         peer: String,
         listener: String,
+        is_own: bool,
     },
     ListenFailed {
         address: String,

@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 34] = [
+const ARROWS: [(&str, &[&str]); 35] = [
     // Crates that decide.
+    ("access", &[]),
     ("paxos", &[]),
     ("ops", &["paxos"]),
     ("formats", &["ops", "paxos"]),
@@ -22,20 +23,21 @@ const ARROWS: [(&str, &[&str]); 34] = [
     (
         "door",
         &[
-            "formats", "host", "kv", "letters", "ops", "paxos", "resp", "slots",
+            "access", "formats", "host", "kv", "letters", "ops", "paxos", "resp", "slots",
         ],
     ),
     (
         "node",
         &[
-            "commands", "formats", "letters", "ops", "paxos", "replica", "slots", "store", "wire",
+            "access", "commands", "formats", "letters", "ops", "paxos", "replica", "slots",
+            "store", "wire",
         ],
     ),
     (
         "spaces",
         &["formats", "host", "ops", "paxos", "shelf", "streams"],
     ),
-    ("letters", &["formats", "ops", "paxos", "slots"]),
+    ("letters", &["access", "formats", "ops", "paxos", "slots"]),
     (
         "host",
         &["formats", "letters", "ops", "paxos", "shelf", "slots"],
@@ -46,10 +48,15 @@ const ARROWS: [(&str, &[&str]); 34] = [
     ("pmem", &[]),
     ("uring", &["ops"]),
     ("linux", &["ops", "pmem", "splice", "uring"]),
-    ("http-door", &["host", "linux", "ops", "spaces", "streams"]),
+    (
+        "http-door",
+        &[
+            "access", "host", "letters", "linux", "ops", "spaces", "streams",
+        ],
+    ),
     // Crates that ask.
     ("talk", &["paxos", "wire"]),
-    ("client", &["talk", "wire"]),
+    ("client", &["access", "talk", "wire"]),
     ("terminal", &["client", "linux"]),
     // A crate for other programs.
     (
@@ -62,6 +69,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
     (
         "serve",
         &[
+            "access",
             "client",
             "door",
             "formats",
@@ -81,7 +89,7 @@ const ARROWS: [(&str, &[&str]); 34] = [
     (
         "testbed",
         &[
-            "client", "formats", "linux", "ops", "paxos", "store", "terminal",
+            "client", "formats", "linux", "ops", "paxos", "store", "terminal", "wire",
         ],
     ),
     (
@@ -93,8 +101,8 @@ const ARROWS: [(&str, &[&str]); 34] = [
     (
         "cli",
         &[
-            "bench", "client", "formats", "host", "linux", "node", "ops", "replica", "serve",
-            "shelf", "slots", "store", "streams", "terminal", "testbed", "wire",
+            "access", "bench", "client", "formats", "host", "linux", "node", "ops", "replica",
+            "serve", "shelf", "slots", "store", "streams", "terminal", "testbed", "wire",
         ],
     ),
     // Crates that search for mistakes, and are not shipped.

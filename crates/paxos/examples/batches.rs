@@ -2,12 +2,12 @@
 //! that takes: what the engine costs when disk and network cost nothing.
 //!
 //! ```sh
-//! cargo run --release -p paxos --example batches
+//! cargo run --release -p logberg-paxos --example batches
 //! ```
 
 use std::time::Instant;
 
-use paxos::*;
+use logberg_paxos::*;
 
 const BATCHES: u64 = 1_000_000;
 pub const SLOTS: u64 = 1500;

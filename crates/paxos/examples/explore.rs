@@ -1,11 +1,14 @@
 //! Visits every state of a small world, and says how many there are.
 //!
 //! ```text
-//! cargo run --release -p paxos --example explore -- --members 1,1,1 --elections 1,1,0 --values 1,1,0
-//! cargo run --release -p paxos --example explore -- --help
+//! cargo run --release -p logberg-paxos --example explore -- --members 1,1,1 --elections 1,1,0 --values 1,1,0
+//! cargo run --release -p logberg-paxos --example explore -- --help
 //! ```
 //!
 //! `tests/all/small` has the worlds, their steps and what is checked.
+
+/// The worlds are those of the tests, which call it so.
+extern crate logberg_paxos as paxos;
 
 #[path = "../tests/all/small/mod.rs"]
 mod small;

@@ -13,23 +13,33 @@ pub struct Configuration {
     members: Vec<Member>,
 }
 
+/// A node that votes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
+    /// The node.
     pub node: NodeId,
+    /// What its vote counts; at least 1.
     pub weight: u32,
+    /// It holds bytes only while others cannot, and never leads.
     pub auxiliary: bool,
 }
 
 /// The reason why a step is not legal in this configuration. The step is then a no-op and starts no era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeRefused {
+    /// A weight or the total would exceed [`WEIGHT_TOTAL_MAX`].
     Overflow,
+    /// Not all weights can be divided by that number.
     Remainder,
+    /// Nothing is multiplied or divided by 0.
     ZeroFactor,
+    /// The node is no member, or 0, or named twice.
     UnknownNode(NodeId),
+    /// No weight at all would be left.
     LastWeight,
     /// The auxiliaries together would be a quorum, or the mark is already so.
     Auxiliary,
+    /// The step was meant for another era.
     WrongEra,
     /// A wish is chosen that is later than the one that the step names.
     StaleWish,
@@ -67,11 +77,13 @@ impl Configuration {
         &self.members
     }
 
+    /// The member of that number, if it is one.
     pub fn member(&self, node: NodeId) -> Option<&Member> {
         let at = self.members.binary_search_by_key(&node, |m| m.node).ok()?;
         Some(&self.members[at])
     }
 
+    /// Whether the node is a member.
     pub fn contains(&self, node: NodeId) -> bool {
         self.member(node).is_some()
     }
@@ -81,14 +93,17 @@ impl Configuration {
         self.member(node).map_or(0, |member| member.weight)
     }
 
+    /// Whether the node is a member that holds bytes only while others cannot.
     pub fn is_auxiliary(&self, node: NodeId) -> bool {
         self.member(node).is_some_and(|member| member.auxiliary)
     }
 
+    /// Whether any member holds bytes only while others cannot.
     pub fn has_auxiliaries(&self) -> bool {
         self.members.iter().any(|member| member.auxiliary)
     }
 
+    /// All weights together.
     pub fn total(&self) -> u64 {
         self.members.iter().map(|m| u64::from(m.weight)).sum()
     }

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use crate::acceptor::Acceptor;
 use crate::auxiliary::{Auxiliaries, NOT_COUNTED, Released};
+use crate::copies::Copies;
 use crate::follower::Recent;
 use crate::leadership::Stage;
 use crate::learner::CatchUp;
@@ -66,6 +67,7 @@ pub struct Engine {
     /// known chosen this replica promises nothing, for a promise would say that it accepted nothing else.
     pub(crate) forgot_below: Slot,
     pub(crate) catch_up: CatchUp,
+    pub(crate) copies: Copies,
     chosen_told: Slot,
     /// Questions for barriers so far.
     pub(crate) asked: u64,
@@ -160,6 +162,7 @@ impl Engine {
             released: None,
             forgot_below,
             catch_up: CatchUp::default(),
+            copies: Copies::default(),
             chosen_told: state.next,
             asked: 0,
             permit: None,
@@ -296,6 +299,7 @@ impl Engine {
     /// The time when `Input::Timer` is wanted. Replicas with nothing under way want none.
     pub fn deadline(&self) -> Option<Time> {
         let own = earliest(self.stage_deadline(), self.catch_up_deadline());
+        let own = earliest(own, self.copies_deadline());
         earliest(own, self.auxiliary_deadline())
     }
 
@@ -338,6 +342,7 @@ impl Engine {
         &self.state
     }
 
+    /// This replica's part in its log now.
     pub fn role(&self) -> Role {
         match &self.stage {
             Stage::Following(following) => Role::Follower {

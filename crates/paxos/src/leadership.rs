@@ -446,6 +446,8 @@ impl Engine {
                 self.check_quorum();
                 self.check_casting();
                 self.evaluate_phase1();
+                // Slots may have waited for this peer's copy.
+                self.choose();
             }
             _ => {}
         }
@@ -498,6 +500,7 @@ impl Engine {
                 }
             }
         }
+        self.on_copies_timer();
         self.on_catch_up_timer();
     }
 

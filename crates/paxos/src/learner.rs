@@ -91,6 +91,7 @@ impl Engine {
                 return;
             }
             let end = self.quorum_end(term, first).min(proposed_up_to);
+            let end = self.copied_end(term, first, end);
             if end <= first {
                 return;
             }

@@ -19,7 +19,7 @@
 //! a list and takes no time:
 //!
 //! ```
-//! use paxos::*;
+//! use logberg_paxos::*;
 //!
 //! /// Performs what the engine asks for; the real one writes, sends and moves bytes.
 //! fn perform(engine: &mut Engine, now: Time, disk: &mut Vec<Persist>) {
@@ -86,6 +86,7 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 extern crate alloc;
 
@@ -105,6 +106,7 @@ mod state;
 mod asking;
 mod auxiliary;
 mod casting;
+mod copies;
 mod engine;
 mod follower;
 mod leadership;
@@ -134,3 +136,8 @@ pub use term::*;
 pub use time::Time;
 pub use value::*;
 pub use wish::*;
+
+/// The page of the package is compiled, too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -16,12 +16,14 @@
 /// the place of the rule.
 macro_rules! mutations {
     ($($variant:ident $name:literal $place:literal $sentence:literal)*) => {
+        /// A rule that can be broken on purpose; each variant says the sentence that does not hold then.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Mutation {
             $(#[doc = $sentence] $variant,)*
         }
 
         impl Mutation {
+            /// All of them, in the order of the pages that list them.
             pub const ALL: &[Mutation] = &[$(Mutation::$variant),*];
 
             /// As it is written on a command line.
@@ -50,6 +52,10 @@ mutations! {
         "An open-stream that continues another takes effect only if that one's output is then exactly so long."
     FirstClaimIgnored "first-claim-ignored" "replica::ingest::claim::is_claimed"
         "A log whose leader changes is kept for its writer for a while, before others may write."
+    CopiesNotAwaited "copies-not-awaited" "paxos::copies::copied_end"
+        "What a log acknowledges is durable on as many full voters as its wish says."
+    BehindCountsAsCopy "behind-counts-as-copy" "paxos::copies::whole_copies"
+        "A voter that was away is a copy of a log again once it holds all that is chosen, and not all that it knows to be chosen."
     ContinuedTwice "continued-twice" "paxos::state::open, replica::ingest::open_next"
         "A stream is continued by one other at most."
     StreamNumberReused "stream-number-reused" "paxos::state::open, replica::ingest::open_next"
@@ -445,6 +451,7 @@ mutations! {
 }
 
 impl Mutation {
+    /// The mutation of that name, as [`Mutation::name`] writes it.
     pub fn named(name: &str) -> Option<Mutation> {
         Mutation::ALL.iter().copied().find(|m| m.name() == name)
     }
@@ -476,6 +483,7 @@ mod switch {
         !SILENT.load(Ordering::Relaxed)
     }
 
+    /// Turns the asserts of this process on or off.
     pub fn set_asserts(on: bool) {
         SILENT.store(!on, Ordering::Relaxed);
     }

@@ -12,11 +12,25 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecoveryError {
     /// An acceptance below a promise recorded before it.
-    BelowPromise { accepted: Term, promised: Term },
+    BelowPromise {
+        /// The acceptance's term.
+        accepted: Term,
+        /// The promise.
+        promised: Term,
+    },
     /// A slot was known chosen here without an acceptance of it.
-    NotAccepted { slot: Slot, first_unchosen: Slot },
+    NotAccepted {
+        /// The slot.
+        slot: Slot,
+        /// The first slot that is not known to be chosen here.
+        first_unchosen: Slot,
+    },
     /// No value of this kind fills these slots.
-    Malformed { slots: SlotRange },
+    /// The slots.
+    Malformed {
+        /// The slots.
+        slots: SlotRange,
+    },
 }
 
 /// Recovery, fed record by record. Conflicting acceptances resolve by the highest term.
@@ -49,6 +63,7 @@ impl Recovery {
         }
     }
 
+    /// A record of a promise, with the state at that time.
     pub fn on_promise(
         &mut self,
         promised: PromisedTerm,
@@ -62,6 +77,7 @@ impl Recovery {
         self.on_state(state);
     }
 
+    /// A record of a state that was taken over from a peer.
     pub fn on_state(&mut self, state: LogState) {
         if state.next > self.state.next {
             self.state = state;
@@ -69,6 +85,9 @@ impl Recovery {
         }
     }
 
+    /// A record of an acceptance.
+    ///
+    /// Errors: it contradicts what came before it.
     pub fn on_accept(
         &mut self,
         term: Term,

@@ -12,7 +12,9 @@ use crate::{
 /// A place in a log's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputPlace {
+    /// The stream.
     pub stream: StreamName,
+    /// The position in it.
     pub position: StreamPosition,
 }
 

@@ -18,7 +18,9 @@ pub struct Offset(pub u64);
 /// The half-open range of slots `start..end`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SlotRange {
+    /// The first slot.
     pub start: Slot,
+    /// The slot behind the last.
     pub end: Slot,
 }
 
@@ -41,18 +43,22 @@ impl fmt::Display for SlotRange {
 }
 
 impl SlotRange {
+    /// The slots from `start` to `end`, `end` not among them; empty if `end` is not above `start`.
     pub fn new(start: Slot, end: Slot) -> SlotRange {
         SlotRange { start, end }
     }
 
+    /// The number of slots.
     pub fn len(&self) -> u64 {
         self.end.0.saturating_sub(self.start.0)
     }
 
+    /// Whether no slot is in it.
     pub fn is_empty(&self) -> bool {
         self.end <= self.start
     }
 
+    /// Whether the slot is in it.
     pub fn contains(&self, slot: Slot) -> bool {
         self.start <= slot && slot < self.end
     }

@@ -21,15 +21,19 @@ pub use contradicted::Contradicted;
 pub struct LogState {
     /// The first slot not applied.
     pub next: Slot,
+    /// The number of configurations that came before the one that holds at `next`.
     pub era: Era,
     /// The first slot of `era`.
     pub era_start: Slot,
+    /// The members of this era.
     pub configuration: Configuration,
+    /// The id that the next new node gets.
     pub next_node_id: NodeId,
     /// For each owner the greatest sequence number it ever opened. Never trimmed.
     pub sequences: BTreeMap<NodeId, StreamSequence>,
     /// Every untrimmed stream in the order of opening; `streams_trimmed` came before them.
     pub streams: Vec<StreamState>,
+    /// What is still known of the streams that were trimmed as a whole.
     pub streams_trimmed: StreamsTrimmed,
     /// The last of `streams` may still grow.
     pub current: Option<StreamName>,
@@ -43,29 +47,39 @@ pub struct LogState {
 /// streams, mean the same for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamsTrimmed {
+    /// The number of them.
     pub count: u64,
     /// Their outputs together; none without a stream.
     pub bytes: u64,
 }
 
+/// A stream, as far as it is chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamState {
+    /// Its name.
     pub name: StreamName,
+    /// Words of its writer.
     pub label: String,
+    /// Bytes that its writer keeps with it.
     pub metadata: Vec<u8>,
+    /// The stream that it continues, and that one's length.
     pub continues: Option<(StreamName, StreamPosition)>,
     /// The first stream of the chain, and the chain's position at which this stream begins, once the stream
     /// that it continues has left the table.
     pub chain: Option<(StreamName, StreamPosition)>,
+    /// The stream that continues it.
     pub continued_by: Option<StreamName>,
     /// The slot of its open-stream.
     pub opened: Slot,
     /// Its output so far: bytes `trimmed..length` can be read.
     pub length: StreamPosition,
+    /// The first byte that can still be read.
     pub trimmed: StreamPosition,
+    /// Whether it may grow.
     pub end: StreamEnd,
 }
 
+/// Whether a stream may grow, or how it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEnd {
     /// It may grow.
@@ -79,54 +93,78 @@ pub enum StreamEnd {
 /// The outcome of an applied action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// This id is given to a new node.
     NodeId(NodeId),
+    /// The stream has begun.
     Opened(StreamName),
+    /// No stream has begun.
     NotOpened {
+        /// The name that it was to have.
         stream: StreamName,
+        /// The reason.
         reason: NotOpened,
     },
+    /// The stream is whole.
     Closed {
+        /// The stream.
         stream: StreamName,
+        /// Its length.
         at: StreamPosition,
     },
     /// The stream is not current, or not that long.
     NotClosed {
+        /// The stream that was to be closed.
         stream: StreamName,
     },
+    /// The stream has ended as one whose writer is gone.
     Cut {
+        /// The stream.
         stream: StreamName,
     },
     /// The stream grew, ended or was continued meanwhile.
     NotCut {
+        /// The stream that was to be cut.
         stream: StreamName,
     },
+    /// A new era has begun.
     Reconfigured {
+        /// The new era.
         era: Era,
     },
+    /// The configuration stays as it is.
     NotReconfigured(ChangeRefused),
+    /// Slots are forgotten.
     Trimmed {
+        /// The first slot that is kept.
         before: Slot,
     },
     /// A later wish than the one that the trim names is chosen.
     NotTrimmed,
+    /// The wish is chosen.
     Wished {
+        /// Its number.
         number: WishNumber,
     },
     /// A later wish is chosen already.
     NotWished {
+        /// The number of the wish that was too late.
         number: WishNumber,
     },
 }
 
+/// The reason why a stream did not begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotOpened {
     /// Its sequence number does not exceed its owner's last.
     NotNew,
     /// The stream to continue has another length, or was already continued.
     Continues {
+        /// The length of the stream that was to be continued.
         length: StreamPosition,
+        /// The stream that continues it already.
         continued_by: Option<StreamName>,
     },
+    /// The stream that was to be continued is not known.
     UnknownStream,
     /// The log has ended.
     Sealed,

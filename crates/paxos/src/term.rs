@@ -13,8 +13,11 @@ pub struct Era(pub u32);
 /// A ballot. Ordered lexicographically; only its owner proposes in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Term {
+    /// The era whose quorums decide in it.
     pub era: Era,
+    /// Counts the terms that an era's members began, from 1; owners tell equal ones apart.
     pub number: u32,
+    /// The only node that proposes in it.
     pub owner: NodeId,
 }
 

@@ -14,6 +14,7 @@ impl Time {
     /// No moment is before this one.
     pub const ZERO: Time = Time(0);
 
+    /// The moment at so many microseconds of the clock.
     #[inline]
     pub const fn from_micros(micros: u64) -> Time {
         Time(micros)

@@ -26,6 +26,7 @@ pub struct WishNumber {
 /// Everything that the directory wants of one log. A later wish replaces it as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
+    /// Its place among the wishes for this log.
     pub number: WishNumber,
     /// The number of chosen bytes that are kept; all if none is said.
     pub max_bytes: Option<u64>,
@@ -37,6 +38,8 @@ pub struct Wish {
     pub auxiliaries: Vec<NodeId>,
     /// ‡ The log has ended: no stream is opened any more, and none grows.
     pub sealed: bool,
+    /// The number of full members that are to hold what is acknowledged. A majority decides if it is 0.
+    pub min_copies: u32,
 }
 
 /// The author of an act that cannot be undone.

@@ -37,6 +37,26 @@ pub enum Purpose {
 }
 
 impl Purpose {
+    fn is_of_a_client(self) -> bool {
+        match self {
+            Purpose::Writer(_)
+            | Purpose::Reader(_)
+            | Purpose::Rows(_)
+            | Purpose::Request(_)
+            | Purpose::Answer => true,
+            Purpose::Greeting
+            | Purpose::Parting
+            | Purpose::ControlIn(_)
+            | Purpose::ControlOut(_)
+            | Purpose::GuestIn(_)
+            | Purpose::GuestOut(_)
+            | Purpose::DataIn(..)
+            | Purpose::DataOut(..)
+            | Purpose::FeedOut(..)
+            | Purpose::JoinOut => false,
+        }
+    }
+
     /// The log whose business the connection is.
     fn log(self) -> Option<LogId> {
         match self {
@@ -64,6 +84,8 @@ pub struct Conns {
     /// Sends that are not over, of each connection that ever sent. (Kept at none: to enter a connection for
     /// each send costs more than the rest of a send.)
     unsent: BTreeMap<ConnId, u32>,
+    /// Those that are none: requests that a peer passed on, by the peer and its number for them.
+    passed: BTreeMap<ConnId, (NodeId, u64)>,
     next: u64,
 }
 
@@ -72,6 +94,7 @@ impl Default for Conns {
         Conns {
             by_id: BTreeMap::new(),
             unsent: BTreeMap::new(),
+            passed: BTreeMap::new(),
             next: 2,
         }
     }
@@ -86,6 +109,20 @@ impl Conns {
         conn
     }
 
+    /// A number for a request that this peer passed on. What is said there at last goes to the peer.
+    pub fn open_passed(&mut self, purpose: Purpose, peer: NodeId, request: u64) -> ConnId {
+        let conn = self.open(purpose);
+        self.passed.insert(conn, (peer, request));
+        conn
+    }
+
+    /// The peer that passed on this request, and its number there. It is over then.
+    pub(crate) fn end_passed(&mut self, conn: ConnId) -> Option<(NodeId, u64)> {
+        let passed = self.passed.remove(&conn)?;
+        self.forget(conn);
+        Some(passed)
+    }
+
     /// Gives the connection another purpose from now on.
     pub fn turn_to(&mut self, conn: ConnId, purpose: Purpose) {
         self.by_id.insert(conn, purpose);
@@ -94,6 +131,13 @@ impl Conns {
     #[inline]
     pub fn purpose(&self, conn: ConnId) -> Option<Purpose> {
         self.by_id.get(&conn).copied()
+    }
+
+    /// The connections of clients whose request is being served.
+    pub fn of_clients(&self) -> Vec<(ConnId, Purpose)> {
+        let all = self.by_id.iter();
+        let clients = all.filter(|(_, purpose)| purpose.is_of_a_client());
+        clients.map(|(conn, purpose)| (*conn, *purpose)).collect()
     }
 
     pub fn count(&self) -> usize {

@@ -6,7 +6,7 @@ mod answering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use formats::frame::FetchBytes;
+use formats::frame::{FetchBytes, Piece};
 use formats::past::Start;
 use formats::proof::{DiskKey, Evidence, PublicKey, Signature};
 use formats::version::{self, Speaks};
@@ -280,7 +280,7 @@ impl Env {
     }
 
     fn leave(&mut self, conn: ConnId, by: Op) {
-        if self.conns.is_open(conn) {
+        if self.conns.is_open(conn) && !self.tell_passer(conn, b"") {
             self.conns.close(conn);
             self.out.ops.push_back(by);
         }
@@ -295,7 +295,7 @@ impl Env {
 
     /// Says a last thing and closes.
     pub fn part(&mut self, conn: ConnId, last: &[u8]) {
-        if !self.conns.is_open(conn) {
+        if !self.conns.is_open(conn) || self.tell_passer(conn, last) {
             return;
         }
         if !last.is_empty() {
@@ -303,6 +303,21 @@ impl Env {
         }
         self.out.ops.push_back(Op::Close { conn, flush: true });
         self.conns.part(conn);
+    }
+
+    /// Answers the peer that passed on a request. False: it came on a connection of its own.
+    fn tell_passer(&mut self, conn: ConnId, line: &[u8]) -> bool {
+        let Some((peer, request)) = self.conns.end_passed(conn) else {
+            return false;
+        };
+        let (log, bytes) = (LogId(0), line.to_vec());
+        let told = Frame::TellDirector(Piece {
+            log,
+            request,
+            bytes,
+        });
+        self.out.outbox.push_back((peer, told));
+        true
     }
 
     pub fn refuse(&mut self, conn: ConnId, refusal: Refusal) {

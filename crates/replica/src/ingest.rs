@@ -234,6 +234,10 @@ impl Log {
         if mutation::is(Mutation::AcknowledgedWhenProposed) {
             return self.acknowledge_proposed(env);
         }
+        if writer.lacks_copies(&self.core) {
+            let refusal = self.core.few_copies();
+            return self.drop_writer(env, Some(refusal));
+        }
         if stream.end == StreamEnd::Cut {
             return self.supersede_writer(env, cut_off());
         }
@@ -250,6 +254,10 @@ impl Log {
         let Some(writer) = &mut self.ingest.writer else {
             return;
         };
+        if writer.lacks_copies(&self.core) {
+            let refusal = self.core.few_copies();
+            return self.drop_writer(env, Some(refusal));
+        }
         let stream = self.core.engine.state().stream(writer.stream);
         writer.acknowledged = stream.map_or(0, |s| s.length.0).max(writer.acknowledged);
         self.part_with_cut_writer(env);
@@ -392,6 +400,17 @@ impl Log {
         self.refuse_writers(env, &again);
         self.trims.refuse(env, &again);
         self.moves.refuse(env, &again);
+    }
+
+    /// Ends one client. What it wrote and was told of stays; its stream is cut as that of any writer that is gone.
+    pub fn end_client(&mut self, env: &mut Env, conn: ConnId, why: &Refusal) {
+        let sink = Sink::Client(conn);
+        if self.ingest.writer.as_ref().is_some_and(|w| w.sink == sink) {
+            return self.drop_writer(env, Some(why.clone()));
+        }
+        self.readers.end_one(&self.core, env, conn, why);
+        // A writer whose stream is being opened, and whoever waits for an outcome, is looked for by its connection.
+        env.refuse(conn, why.clone());
     }
 
     pub fn stop_clients(&mut self, env: &mut Env, code: &'static str, sentence: &str) {

@@ -250,6 +250,23 @@ impl Core {
             && self.has_room_without_the_full(env)
     }
 
+    /// ‡ Whether bytes that were taken since the count was so may have fewer copies than the log's wish wants.
+    pub fn lacks_copies_since(&self, uncopied: u64) -> bool {
+        self.engine.copies_wanted().is_some() && self.engine.uncopied() != uncopied
+    }
+
+    /// The refusal for an appender while fewer replicas than the log wants can hold its bytes.
+    pub fn few_copies(&self) -> Refusal {
+        let wanted = self.engine.copies_wanted().unwrap_or_default();
+        let there = self.engine.whole_copies();
+        let name = &self.name;
+        let sentence = format!(
+            "{name} wants {wanted} copies of what it acknowledges, and {there} of its voters are there and hold all of it: start or reconnect the others, wait until they have caught up, or want fewer copies (logberg log set {name} --min-copies N)"
+        );
+        let refusal = Refusal::new("too-few-copies", sentence);
+        refusal.key("copies", there).key("wanted", wanted)
+    }
+
     /// The refusal for an appender while disks are full: it names their nodes, which need not be this one.
     pub fn disk_full(&self, env: &Env) -> Refusal {
         let full = self.full_members(env);

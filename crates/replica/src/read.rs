@@ -137,6 +137,12 @@ impl Readers {
         }
     }
 
+    /// Ends one of them, if it is here.
+    pub fn end_one(&mut self, core: &Core, env: &mut Env, conn: ConnId, why: &Refusal) {
+        self.tables.retain(|table, _| *table != conn);
+        self.end_reader(core, env, conn, Err(why.clone()));
+    }
+
     pub fn pump(&mut self, core: &mut Core, env: &mut Env) {
         self.send_tables(core, env);
         self.part_if_leaderless(core, env);

@@ -5,23 +5,26 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use client::Credential;
 use formats::Speaks;
 use linux::{Ink, KernelConfig, Mover};
 use node::config::Place;
 use terminal::exit::Failure;
-use terminal::{quantity, show};
+use terminal::show;
 use wire::NodeKind;
+use wire::quantity;
 
-use crate::settings::Settings;
+use crate::settings::{DEFAULT_ADMIN, Settings};
 use crate::{door, process, streams};
 
 pub const HELP: &str = "\
-The first node makes the cluster, the others join it; each keeps its directory for ever:
+The first node makes the cluster, the others join it; each keeps its directory from then on:
 
 Example: three nodes on one machine
   logberg node --data d1 --listen 127.0.0.1:7117 --bootstrap
   logberg node --data d2 --listen 127.0.0.1:7118 --join 127.0.0.1:7117
   logberg node --data d3 --listen 127.0.0.1:7119 --join 127.0.0.1:7117 --zone cellar --kind auxiliary
+and ask one of them over the socket in its directory: logberg status --server unix:d1/admin.sock
 Start one again with the same words: --bootstrap and --join change nothing in a directory that
 holds a node.
 
@@ -41,14 +44,25 @@ pub struct Arguments {
     /// Directory of this node's data, made if it does not exist
     #[arg(long, value_name = "DIR", env = "LOGBERG_DATA", hide_env_values = true)]
     data: Option<PathBuf>,
-    /// Address to listen on for clients and peers
+    /// Address to listen on for clients and peers; several may be said, with commas or one by one. The first HOST:PORT is
+    /// what others are told. A Unix socket is for its owner alone, or for whom its mode says: unix:PATH?mode=0660
     #[arg(
         long,
-        value_name = "HOST:PORT",
+        value_name = "HOST:PORT|unix:PATH",
+        value_delimiter = ',',
         env = "LOGBERG_LISTEN",
         hide_env_values = true
     )]
-    listen: Option<String>,
+    listen: Vec<String>,
+    /// Unix socket for this machine's own commands, for root and the user of this node (off: none) [default: admin.sock in
+    /// the directory]
+    #[arg(
+        long,
+        value_name = "PATH|off",
+        env = "LOGBERG_SOCKET",
+        hide_env_values = true
+    )]
+    socket: Option<String>,
     /// Address that others are told, if it is not the one we listen on
     #[arg(
         long,
@@ -57,10 +71,12 @@ pub struct Arguments {
         hide_env_values = true
     )]
     advertise: Option<String>,
-    /// Address to serve /metrics, /healthz and /livez on, over HTTP
+    /// Serve /metrics, /healthz and /livez over HTTP: at 127.0.0.1:7217, or where is said
     #[arg(
         long,
         value_name = "HOST:PORT",
+        num_args = 0..=1,
+        default_missing_value = DEFAULT_ADMIN,
         env = "LOGBERG_ADMIN",
         hide_env_values = true
     )]
@@ -162,6 +178,7 @@ pub struct Arguments {
     #[arg(
         long,
         value_name = "SECONDS",
+        value_parser = quantity::whole_seconds,
         env = "LOGBERG_VERSION_SETTLE",
         hide_env_values = true
     )]
@@ -200,8 +217,9 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Runs until somebody ends it. The settings change the mover and the ink of `kernel`, and nothing else.
-    pub fn run(self, kernel: KernelConfig) -> Result<()> {
+    /// Runs until somebody ends it. The settings change the mover and the ink of `kernel`, and nothing else. `token`: shown
+    /// to the nodes that it joins.
+    pub fn run(self, kernel: KernelConfig, token: Option<Credential>) -> Result<()> {
         let print = self.print_config;
         let speaks = self.speaks;
         if let Some(parent) = self.die_with_parent {
@@ -218,7 +236,9 @@ impl Arguments {
         }
         let mut config = settings.node_config()?;
         config.speaks = speaks.unwrap_or_default();
+        config.token = token.map(|token| token.token().clone());
         let kernel = settings.kernel_config(kernel)?;
+        let addresses = settings.addresses()?;
         let door = settings.kv.map(|listen| door::Settings {
             listen,
             advertise: settings.kv_advertise,
@@ -231,7 +251,15 @@ impl Arguments {
             insecure,
             long_poll,
         });
-        process::serve(config, kernel, settings.admin.as_deref(), door, streams)
+        let also = (&addresses.also[..], settings.socket.as_deref());
+        process::serve(
+            config,
+            kernel,
+            also,
+            settings.admin.as_deref(),
+            door,
+            streams,
+        )
     }
 
     fn settings(self) -> Result<Settings> {
@@ -242,7 +270,11 @@ impl Arguments {
         let joined = !self.join.is_empty() || self.bootstrap;
         Ok(Settings {
             data: self.data.or(file.data),
-            listen: self.listen.or(file.listen),
+            listen: match self.listen.is_empty() {
+                true => file.listen,
+                false => self.listen,
+            },
+            socket: self.socket.or(file.socket),
             advertise: self.advertise.or(file.advertise),
             admin: self.admin.or(file.admin),
             kv: self.kv.or(file.kv),

@@ -9,10 +9,11 @@ use linux::KernelConfig;
 use node::config::{NodeConfig, Place, Start};
 use replica::Limits;
 use terminal::exit::Failure;
-use terminal::quantity;
 use wire::Standing;
+use wire::quantity;
 
 use crate::settings::{DEFAULT_VOTERS, Settings};
+use crate::sockets::ADMIN_SOCKET;
 
 impl Settings {
     pub fn node_config(&self) -> Result<NodeConfig> {
@@ -51,7 +52,7 @@ impl Settings {
         let standing = Standing::new(&zone, all.kind.unwrap_or_default());
         let settle = all.version_settle.map(Duration::from_secs);
         limits.version_settle = settle.unwrap_or(limits.version_settle);
-        let listen = all.listen.unwrap_or_default();
+        let listen = self.addresses()?.first;
         let advertise = all.advertise.unwrap_or_else(|| listen.clone());
         self.check_join(&directory, &[&listen, &advertise])?;
         Ok(NodeConfig {
@@ -66,6 +67,7 @@ impl Settings {
                 (false, true) => Start::Again,
             },
             places: self.places()?,
+            token: None,
             standing: standing.map_err(Failure::usage)?,
             limits,
             version: env!("CARGO_PKG_VERSION"),
@@ -122,7 +124,10 @@ impl Settings {
 }
 
 fn is_empty(directory: &Path) -> bool {
-    std::fs::read_dir(directory).map_or(true, |mut all| all.next().is_none())
+    // A node that was killed before it had written anything leaves its socket.
+    let is_left = |entry: &std::fs::DirEntry| entry.file_name() == ADMIN_SOCKET;
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    entries.flatten().all(|entry| is_left(&entry))
 }
 
 /// Refuses a reserve of which twice as much can never be free: once full, that disk would stay so for good. A node that

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use anyhow::Result;
 use door::{Door, DoorConfig, Slots, System};
 use host::{Bounds, Host, HostConfig, OnDisk};
-use letters::DoorFigures;
+use letters::{DoorFigures, RightsBoard};
 use linux::{Kernel, KernelConfig, LinuxDisk, PostOffice, Stopper};
 use node::config::NodeConfig;
 use ops::{Disk, MachineId};
@@ -45,14 +45,19 @@ impl Running {
 }
 
 /// Starts it. Groups come to it once the node runs.
-pub fn start(config: &NodeConfig, settings: Settings, office: PostOffice) -> Result<Running> {
+pub fn start(
+    config: &NodeConfig,
+    settings: Settings,
+    office: PostOffice,
+    rights: Arc<RightsBoard>,
+) -> Result<Running> {
     let (tell, told) = mpsc::channel();
     let shelves = OnDisk::beside(&config.directory, config.limits.disk_reserve_bytes);
     let listen = settings.listen.clone();
     let figures: Arc<DoorFigures> = Arc::default();
     let counted = figures.clone();
     let run = move || {
-        let (mut kernel, mut door) = match open(shelves, settings, office, counted) {
+        let (mut kernel, mut door) = match open(shelves, settings, office, (counted, rights)) {
             Ok((kernel, door, advertise)) => {
                 let _ = tell.send(Ok((advertise, kernel.stopper())));
                 (kernel, door)
@@ -88,7 +93,7 @@ fn open(
     shelves: OnDisk,
     settings: Settings,
     office: PostOffice,
-    figures: Arc<DoorFigures>,
+    (figures, rights): (Arc<DoorFigures>, Arc<RightsBoard>),
 ) -> io::Result<(Kernel, Door, String)> {
     let mut kernel = Kernel::new(KernelConfig {
         machine: DOOR,
@@ -103,7 +108,7 @@ fn open(
         return Err(io::Error::new(io::ErrorKind::Unsupported, sentence));
     }
     if !bound.ip().is_loopback() {
-        tracing::warn!(address = %bound, "there is no authentication: anyone who can reach this address can read and write keys");
+        tracing::warn!(address = %bound, "without `logberg auth enable` anyone who can reach this address can read and write keys");
     }
     let advertise = settings.advertise.unwrap_or_else(|| bound.to_string());
     let seed = LinuxDisk::new().random()?;
@@ -127,6 +132,7 @@ fn open(
             slots,
             host: Host::new(config, now),
             figures,
+            rights: Some(rights),
             system: System {
                 now: |_| linux::now(),
                 resident_bytes: crate::admin::exposition::resident_bytes,

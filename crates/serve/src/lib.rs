@@ -13,6 +13,7 @@ mod arguments;
 mod config;
 mod door;
 mod settings;
+mod sockets;
 mod streams;
 
 mod in_memory;

@@ -1,24 +1,28 @@
 //! A node as a process: from its configuration to its end.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use client::{Client, Timeouts};
 use formats::{ClusterId, LogKind};
+use letters::RightsBoard;
 use linux::{Ink, Kernel, KernelConfig, PostOffice};
 use node::Node;
 use node::config::{NodeConfig, Start};
 use node::hosted::Hosts;
 use terminal::exit::{Failure, Kind};
 
-use crate::{admin, door, in_memory, streams};
+use crate::sockets::Inner;
+use crate::{admin, door, in_memory, sockets, streams};
 
-/// Runs a node until it ends, and says why if that is no good end.
+/// Runs a node until it ends, and says why if that is no good end. `also`: its addresses besides the first; `own`: the
+/// socket for this machine's own commands.
 pub fn serve(
     mut config: NodeConfig,
     mut kernel: KernelConfig,
+    (also, own): (&[String], Option<&str>),
     admin: Option<&str>,
     door: Option<door::Settings>,
     streams: Option<streams::Settings>,
@@ -61,14 +65,12 @@ pub fn serve(
         };
         Failure::new(Kind::Failure, sentence)
     })?;
-    if !bound.ip().is_loopback() {
-        tracing::warn!(
-            address = %bound,
-            "there is no authentication: anyone who can reach this address can read and append"
-        );
-    }
+    sockets::warn_of_strangers(bound);
+    sockets::bind_also(&mut kernel, also)?;
+    let rights = Arc::new(RightsBoard::default());
+    let inner = Inner::of(own, &config.directory, bound);
     if let Some(admin) = admin {
-        serve_admin(admin, bound)?;
+        serve_admin(admin, inner.clone(), rights.clone())?;
     }
     if config.advertise == config.listen {
         config.advertise = bound.to_string();
@@ -79,9 +81,10 @@ pub fn serve(
             .into());
         }
     }
-    let door = door.map(|settings| door::start(&config, settings, office.clone()));
+    let door = door.map(|settings| door::start(&config, settings, office.clone(), rights.clone()));
     let door = door.transpose()?;
-    let streams = streams.map(|settings| streams::start(&config, settings, office, bound));
+    let streams =
+        streams.map(|settings| streams::start(&config, settings, office, (inner, rights.clone())));
     let streams = match streams.transpose() {
         Ok(streams) => streams,
         Err(error) => {
@@ -102,16 +105,25 @@ pub fn serve(
         config.hosts = std::mem::take(&mut config.hosts).and(spaces);
         tracing::info!(address = %streams.address, "serving streams, over HTTP");
     }
+    config.hosts = std::mem::take(&mut config.hosts).with_rights(rights);
     let servers = config.places.iter().map(|place| place.address.clone());
     let servers = servers.collect();
     let data = config.directory.clone();
     let mut disk = kernel.disk();
-    let mut node = match Node::start(config, &mut *disk, linux::now()) {
+    let started = Node::start(config, &mut *disk, linux::now());
+    let started = started
+        .map_err(|error| anyhow::Error::from(Failure::new(Kind::Failure, error.to_string())));
+    // The directory is this process' by now, and so is the socket in it.
+    let started = started.and_then(|node| {
+        sockets::bind_own(&mut kernel, own, &data)?;
+        Ok(node)
+    });
+    let mut node = match started {
         Ok(node) => node,
         Err(error) => {
             streams.into_iter().for_each(streams::Running::stop);
             door.into_iter().for_each(door::Running::stop);
-            return Err(Failure::new(Kind::Failure, error.to_string()).into());
+            return Err(error);
         }
     };
     warn_of_other_clusters(node.cluster(), servers, data);
@@ -161,8 +173,8 @@ fn warn_of_other_clusters(own: ClusterId, servers: Vec<String>, data: PathBuf) {
     });
 }
 
-fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {
-    let bound = admin::serve(admin, node).map_err(|error| {
+fn serve_admin(admin: &str, node: Inner, rights: Arc<RightsBoard>) -> Result<()> {
+    let bound = admin::serve(admin, node, rights).map_err(|error| {
         let sentence = format!(
             "cannot serve /metrics on {admin}: {error}; choose another address with --admin"
         );
@@ -170,7 +182,7 @@ fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {
     })?;
     tracing::info!(address = %bound, "serving /metrics, /healthz and /livez");
     if !bound.ip().is_loopback() {
-        tracing::warn!(address = %bound, "there is no authentication: anyone who can reach this address can read metrics");
+        tracing::warn!(address = %bound, "without `logberg auth enable` anyone who can reach this address can read metrics");
     }
     Ok(())
 }

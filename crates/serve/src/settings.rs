@@ -2,12 +2,16 @@
 
 use std::path::PathBuf;
 
-use linux::{Ink, Mover};
+use linux::{Ink, Mover, UNIX};
 use replica::Limits;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use wire::NodeKind;
+use wire::quantity;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
+/// The address of the admin port where none is said (docs/operations.md, packaging/).
+pub const DEFAULT_ADMIN: &str = "127.0.0.1:7217";
 pub const DEFAULT_VOTERS: u32 = 3;
 
 /// The settings. One that is not said is not there.
@@ -16,8 +20,11 @@ pub const DEFAULT_VOTERS: u32 = 3;
 pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<PathBuf>,
+    /// One, or a list.
+    #[serde(default, with = "one_or_many", skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub listen: Option<String>,
+    pub socket: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -29,7 +36,11 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
     /// In seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub http_long_poll: Option<f64>,
     #[serde(default)]
     pub insecure: bool,
@@ -45,14 +56,30 @@ pub struct Settings {
     pub zone: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<NodeKind>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "bytes",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub catch_up_rate: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "bytes",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub scrub_rate: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "bytes",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub disk_reserve: Option<u64>,
     /// In seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "whole_seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub version_settle: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mover: Option<String>,
@@ -74,14 +101,17 @@ impl Settings {
     /// With the defaults in the places of what is not said.
     pub fn effective(&self) -> Settings {
         let limits = Limits::default();
-        let listen = self
-            .listen
-            .clone()
-            .unwrap_or_else(|| DEFAULT_LISTEN.to_string());
+        let mut listen = self.listen.clone();
+        if listen.is_empty() {
+            listen.push(DEFAULT_LISTEN.to_owned());
+        }
+        let first = listen.iter().find(|address| !address.starts_with(UNIX));
+        let first = first.cloned();
         Settings {
             data: self.data.clone(),
-            advertise: Some(self.advertise.clone().unwrap_or_else(|| listen.clone())),
-            listen: Some(listen),
+            advertise: self.advertise.clone().or(first),
+            listen,
+            socket: self.socket.clone(),
             admin: self.admin.clone(),
             kv: self.kv.clone(),
             kv_advertise: self.kv_advertise.clone(),
@@ -114,6 +144,115 @@ impl Settings {
                     .clone()
                     .unwrap_or_else(|| Ink::default().to_string()),
             ),
+        }
+    }
+}
+
+/// A list of which one alone stands as itself.
+mod one_or_many {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Said {
+        One(String),
+        Many(Vec<String>),
+    }
+
+    pub fn serialize<S: Serializer>(all: &[String], to: S) -> Result<S::Ok, S::Error> {
+        match all {
+            [one] => one.serialize(to),
+            all => all.serialize(to),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+        Ok(match Said::deserialize(from)? {
+            Said::One(one) => vec![one],
+            Said::Many(many) => many,
+        })
+    }
+}
+
+// Sizes and times as a file may have them: as numbers, or as the options take them.
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "no number of bytes; write 4096, 64KiB or 1.5M")]
+enum Bytes {
+    Number(u64),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "no time; write 90, 90s, 15m, 1h or 7d")]
+enum WholeSeconds {
+    Number(u64),
+    Text(String),
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "no time; write 20, 500ms, 20s or 1m")]
+enum Seconds {
+    Number(f64),
+    Text(String),
+}
+
+fn bytes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let bytes = match Bytes::deserialize(from)? {
+        Bytes::Number(bytes) => bytes,
+        Bytes::Text(text) => quantity::bytes(&text).map_err(Error::custom)?,
+    };
+    Ok(Some(bytes))
+}
+
+fn whole_seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let seconds = match WholeSeconds::deserialize(from)? {
+        WholeSeconds::Number(seconds) => seconds,
+        WholeSeconds::Text(text) => quantity::whole_seconds(&text).map_err(Error::custom)?,
+    };
+    Ok(Some(seconds))
+}
+
+/// ‡ Text is checked as the option is; a number as well, so that a file says nothing that the option would refuse.
+fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    let text = match Seconds::deserialize(from)? {
+        Seconds::Number(seconds) => seconds.to_string(),
+        Seconds::Text(text) => text,
+    };
+    Ok(Some(quantity::seconds(&text).map_err(Error::custom)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_takes_what_the_options_take() {
+        let text = "disk-reserve = \"256MiB\"\ncatch-up-rate = \"32M\"\nscrub-rate = 2000000\n\
+                    version-settle = \"1h\"\nhttp-long-poll = \"500ms\"\n";
+        let settings = Settings::parse(text).expect("sound");
+        assert_eq!(settings.disk_reserve, Some(256 << 20));
+        assert_eq!(settings.catch_up_rate, Some(32_000_000));
+        assert_eq!(settings.scrub_rate, Some(2_000_000));
+        assert_eq!(settings.version_settle, Some(3600));
+        assert_eq!(settings.http_long_poll, Some(0.5));
+        let numbers = Settings::parse("version-settle = 60\nhttp-long-poll = 20\n").expect("sound");
+        assert_eq!(numbers.version_settle, Some(60));
+        assert_eq!(numbers.http_long_poll, Some(20.0));
+    }
+
+    #[test]
+    fn nonsense_in_a_file_is_refused_with_the_remedy() {
+        for (text, remedy) in [
+            ("disk-reserve = \"lots\"", "write 4096, 64KiB or 1.5M"),
+            ("disk-reserve = -1", "write 4096, 64KiB or 1.5M"),
+            ("scrub-rate = true", "write 4096, 64KiB or 1.5M"),
+            ("version-settle = \"1y\"", "write 90, 90s, 15m, 1h or 7d"),
+            ("version-settle = -5", "write 90, 90s, 15m, 1h or 7d"),
+            ("http-long-poll = \"never\"", "a time"),
+        ] {
+            let refused = Settings::parse(text).expect_err(text);
+            assert!(refused.contains(remedy), "{text}: {refused}");
         }
     }
 }

@@ -13,11 +13,15 @@ use client::{AdminError, Client, NewLog, Timeouts};
 use formats::LogKind;
 use host::{Bounds, Host, HostConfig, OnDisk};
 use http_door::{Handle, Space, Tails};
+use letters::RightsBoard;
 use linux::{Kernel, KernelConfig, LinuxDisk, PostOffice, Stopper};
 use node::config::NodeConfig;
 use ops::{Disk, MachineId};
+use rustix::process::{Resource, getrlimit};
 use spaces::{Moved, Noticed, Spaces};
 use terminal::exit::{Failure, Kind};
+
+use crate::sockets::Inner;
 
 /// The machine that a node's letters about spaces go to.
 pub const SPACES: MachineId = MachineId(2);
@@ -48,12 +52,12 @@ impl Running {
     }
 }
 
-/// Starts it. Spaces come to it once the node runs, which listens at this address.
+/// Starts it. Spaces come to it once the node runs, which is asked there.
 pub fn start(
     config: &NodeConfig,
     settings: Settings,
     office: PostOffice,
-    node: SocketAddr,
+    (node, rights): (Inner, Arc<RightsBoard>),
 ) -> Result<Running> {
     let listener = listen(&settings)?;
     let tails = Tails::default();
@@ -81,7 +85,9 @@ pub fn start(
         Ok(Err(error)) => return Err(failed(error.to_string()).into()),
         Err(_) => return Err(failed("their thread did not start".to_owned()).into()),
     };
-    let mut bounds = http_door::Bounds::default();
+    // `None`: there is no limit.
+    let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let mut bounds = http_door::Bounds::default().within_files(files_max);
     bounds.long_poll = settings.long_poll.unwrap_or(bounds.long_poll);
     let started = http_door::start(http_door::Config {
         listener,
@@ -89,11 +95,12 @@ pub fn start(
             name: http_door::SPACE.to_owned(),
             office,
             machine: SPACES,
-            spaces: Arc::new(ByClient::of(node)),
+            spaces: Arc::new(ByClient { node }),
         },
         tails,
         bounds,
         is_open: settings.insecure,
+        rights: Some(rights),
     });
     match started {
         Ok(door) => Ok(Running {
@@ -167,27 +174,25 @@ fn open(shelves: OnDisk, office: PostOffice, tails: Tails) -> io::Result<(Kernel
 }
 
 /// Finds and makes spaces as any client does, at the own node.
-struct ByClient(Client);
+struct ByClient {
+    node: Inner,
+}
 
 impl ByClient {
-    fn of(node: SocketAddr) -> ByClient {
-        let address = match node.ip().is_unspecified() {
-            true => SocketAddr::from(([127, 0, 0, 1], node.port())),
-            false => node,
-        };
+    fn client(&self) -> Client {
         let second = Duration::from_secs(1);
         let timeouts = Timeouts {
             connect: second,
             silence: second,
             total: 5 * second,
         };
-        ByClient(Client::new(vec![address.to_string()], timeouts))
+        Client::new(vec![self.node.server()], timeouts)
     }
 }
 
 impl http_door::Spaces for ByClient {
     fn find(&self, name: &str) -> Space {
-        match self.0.log(name) {
+        match self.client().log(name) {
             Ok(log) if log.kind == LogKind::Streams.to_string() => Space::There,
             Ok(log) => Space::NotKnown(other_kind(name, &log.kind)),
             Err(AdminError::UnknownLog { .. }) => Space::Missing,
@@ -201,7 +206,7 @@ impl http_door::Spaces for ByClient {
             kind: LogKind::Streams,
             ..NewLog::default()
         };
-        match self.0.create_new_log(&new) {
+        match self.client().create_new_log(&new) {
             Ok(_) => Ok(()),
             Err(AdminError::Exists { .. }) => match self.find(name) {
                 Space::NotKnown(why) => Err(why),

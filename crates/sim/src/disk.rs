@@ -36,7 +36,7 @@ pub struct DiskModel {
     pub names_us: Range<u64>,
     pub bytes_per_us: u64,
     pub torn: TornBlocks,
-    /// A new file has (a part of) its hinted length at once, in zeros.
+    /// A new file has (a part of) its hinted length at once, in zeros, and grows by zeros beyond what is written.
     pub preallocates: bool,
 }
 
@@ -444,8 +444,13 @@ impl SimDisk {
                     file: *file,
                     offset: *offset,
                 };
+                let length = contents.len();
                 media::write(&mut contents, place, slices);
+                let has_grown = contents.len() > length;
                 drop(contents);
+                if has_grown && self.model.preallocates {
+                    self.grow_ahead(*file)?;
+                }
                 let written = (*file, *offset)..(*file, end);
                 self.undurable.retain(|at, _| !written.contains(at));
                 self.remember_write(*file, *offset);
@@ -458,6 +463,16 @@ impl SimDisk {
             Op::RemoveDirectory { path, .. } => self.media.remove_directory(path),
             op => unreachable!("not a change of a disk: {op:?}"),
         }
+    }
+
+    /// A write that made the file longer has zeros behind it, as far as there is room.
+    fn grow_ahead(&mut self, file: FileId) -> io::Result<()> {
+        let contents = self.writable(file)?.clone();
+        let blocks = contents.borrow().len().div_ceil(BLOCK);
+        let room = self.free_bytes() as usize / BLOCK;
+        let ahead = (blocks / 2).max(4).min(room);
+        contents.borrow_mut().resize((blocks + ahead) * BLOCK, 0);
+        Ok(())
     }
 
     fn remember_write(&mut self, file: FileId, offset: u64) {

@@ -159,6 +159,7 @@ impl Network {
         connection.ends[1].state = State::Open;
         self.conns[host.index()].insert(conn, (id, 1));
         let from = connection.ends[0].host;
+        let is_own = self.owners.contains(&from);
         let peer = format!("{}:{}", self.names[from.index()], 32768 + id % 28000);
         clock.deliver(
             host,
@@ -166,6 +167,7 @@ impl Network {
                 conn,
                 peer,
                 listener,
+                is_own,
             },
         );
         true

@@ -130,6 +130,8 @@ pub struct Network {
     pub(crate) listeners: BTreeMap<(HostId, u16), String>,
     /// Nothing gets from the first to the second.
     pub(crate) cuts: BTreeSet<(HostId, HostId)>,
+    /// Hosts that come to nodes by the socket for those who may read their disks.
+    pub owners: BTreeSet<HostId>,
     /// Machines that vanished: their kernels answer nothing.
     pub(crate) vanished: BTreeSet<HostId>,
     pub(crate) losses: u64,
@@ -176,6 +178,7 @@ impl Network {
             line_free_at: Vec::new(),
             names: Vec::new(),
             listeners: BTreeMap::new(),
+            owners: BTreeSet::new(),
             cuts: BTreeSet::new(),
             vanished: BTreeSet::new(),
             losses: 0,

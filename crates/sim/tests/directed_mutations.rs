@@ -30,6 +30,8 @@ mod histories;
 mod hosted;
 #[path = "scenarios/hosts.rs"]
 mod hosts;
+#[path = "scenarios/min_copies.rs"]
+mod min_copies;
 #[path = "scenarios/model.rs"]
 mod model;
 #[path = "scenarios/moves.rs"]
@@ -60,7 +62,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 92] = [
+const RULES: [(Mutation, fn()); 94] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -287,7 +289,7 @@ const RULES: [(Mutation, fn()); 92] = [
     ),
     (
         Mutation::FoundedAgain,
-        moves::slots_move_while_clients_write,
+        crossings::a_slot_is_wanted_elsewhere_at_each_step_and_versions_are_skipped,
     ),
     (
         Mutation::PagesInAnyOrder,
@@ -316,6 +318,14 @@ const RULES: [(Mutation, fn()); 92] = [
     (
         Mutation::FrozenSlotsExpire,
         moves::drawn_moves_lose_nothing_whatever_fails,
+    ),
+    (
+        Mutation::CopiesNotAwaited,
+        min_copies::what_was_acknowledged_is_on_as_many_disks_as_the_log_wants,
+    ),
+    (
+        Mutation::BehindCountsAsCopy,
+        min_copies::a_voter_that_was_away_is_a_copy_again_once_it_holds_what_was_chosen_meanwhile,
     ),
     (
         Mutation::FirstClaimIgnored,

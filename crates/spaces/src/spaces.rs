@@ -88,7 +88,11 @@ impl fmt::Debug for Submit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// A majority has it on disk. The bytes are those of an [`Answer`](streams::Answer).
-    Answered(Vec<u8>),
+    Answered {
+        answer: Vec<u8>,
+        /// It was handed on before, and nobody knew what came of that: what is known already may be this request.
+        is_again: bool,
+    },
     /// It was not executed, and never will be, for this reason.
     NotDone(String),
     /// This node has no log of that name.
@@ -283,6 +287,12 @@ impl Spaces {
         }
     }
 
+    fn answered(&mut self, number: u64, answer: Vec<u8>) {
+        let waiting = self.waiting.get(&number);
+        let is_again = waiting.is_some_and(|waiting| waiting.may_be_done);
+        self.end(number, Fate::Answered { answer, is_again });
+    }
+
     fn end(&mut self, number: u64, fate: Fate) {
         self.give_room(number);
         if let Some(waiting) = self.waiting.remove(&number) {
@@ -327,7 +337,7 @@ impl Spaces {
     fn on_own(&mut self, number: u64, outcome: Outcome) {
         let nobody = "no node that is known here leads this space now";
         match outcome {
-            Outcome::Chosen(answer) => self.end(number, Fate::Answered(answer)),
+            Outcome::Chosen(answer) => self.answered(number, answer),
             Outcome::Refused(why) => self.end(number, Fate::NotDone(why)),
             Outcome::NotLeader { leader: Some(_) } => self.ask(number),
             Outcome::NotLeader { leader: None } => self.try_again(number, nobody),
@@ -359,7 +369,7 @@ impl Spaces {
                     false => Told::decode(&bytes),
                 };
                 match told {
-                    Some(Told::Answered(answer)) => self.end(request, Fate::Answered(answer)),
+                    Some(Told::Answered(answer)) => self.answered(request, answer),
                     Some(Told::NotDone) => {
                         let why = "the node that leads this space changed several times";
                         self.try_again(request, why);

@@ -39,6 +39,7 @@ pub struct VerifyReport {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct LogReport {
+    #[serde(rename = "id")]
     pub log: u32,
     pub name: Option<String>,
     pub segments: u64,
@@ -124,7 +125,7 @@ pub fn verify(
     let manifest = Manifest::read(Speaks::THIS, disk, directory)?
         .ok_or_else(|| VerifyError::NoManifest(directory.to_owned()))?;
     let mut report = VerifyReport {
-        cluster: hex(&manifest.identity.cluster.0),
+        cluster: manifest.identity.cluster.to_string(),
         node: manifest.identity.node.0,
         disk: hex(&manifest.identity.disk.0),
         incarnation: manifest.incarnation,

@@ -112,11 +112,15 @@ pub struct Append {
 }
 
 /// An append of a producer is applied once, however often it is asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Producer {
     pub id: String,
     pub epoch: u64,
     pub sequence: u64,
+    /// It asks for nothing twice after so long, and may be forgotten by then if there is no room for another.
+    pub kept_ms: Option<u64>,
+    /// Other bytes than those that it appended under its last sequence are refused, and not taken for known.
+    pub is_compared: bool,
 }
 
 /// The tail that an append wants to find.
@@ -209,6 +213,10 @@ pub enum Refusal {
     Full,
     /// A row that this program cannot read.
     Unreadable,
+    /// The producer appended other bytes under this sequence.
+    OtherBody {
+        sequence: u64,
+    },
 }
 
 impl Request {

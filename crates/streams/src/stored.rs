@@ -27,7 +27,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 /// The row of [`NUMBERS`](crate::keys::NUMBERS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbers {
-    /// Ids begin at 1.
+    /// Ids begin at 1, and are not below the time at which they are given.
     pub next: u64,
     /// Soft-deleted ones too.
     pub streams: u64,
@@ -107,6 +107,24 @@ pub struct Produced {
     pub epoch: u64,
     pub sequence: u64,
     pub used_ms: u64,
+    /// CRC-32C of the bytes of that append. `None`: an older program wrote the row.
+    pub digest: Option<u32>,
+}
+
+impl Produced {
+    /// `None`: as [`decode`] says.
+    pub fn decode(bytes: &[u8]) -> Option<Produced> {
+        let before = || {
+            let (epoch, sequence, used_ms) = decode(bytes)?;
+            Some(Produced {
+                epoch,
+                sequence,
+                used_ms,
+                digest: None,
+            })
+        };
+        decode(bytes).or_else(before)
+    }
 }
 
 #[cfg(test)]
@@ -132,9 +150,15 @@ mod tests {
             epoch: 1,
             sequence: 300,
             used_ms: 5,
+            digest: Some(7),
         };
         // Golden bytes: rows on disks are read by later programs.
-        assert_eq!(encode(&produced), [1, 1, 0xac, 2, 5]);
+        assert_eq!(encode(&produced), [1, 1, 0xac, 2, 5, 1, 7]);
+        assert_eq!(Produced::decode(&encode(&produced)), Some(produced));
+        let digest = None;
+        let before = Produced { digest, ..produced };
+        assert_eq!(Produced::decode(&[1, 1, 0xac, 2, 5]), Some(before));
+        assert_eq!(Produced::decode(&[1, 1, 0xac]), None);
         assert_eq!(encode(&Numbers::default()), [1, 1, 0]);
     }
 }

@@ -533,6 +533,7 @@ impl Run {
             id: format!("p{id}"),
             epoch,
             sequence,
+            ..Producer::default()
         });
         let wanted = expected.as_ref().and_then(|place| self.offset(place));
         let request = Request::Append(Box::new(Append {
@@ -876,6 +877,7 @@ fn the_thousand_and_first_producer_takes_the_place_of_one_that_is_long_unused() 
                 id: id.to_string(),
                 epoch: 0,
                 sequence: 0,
+                ..Producer::default()
             }),
             expected: None,
         }))
@@ -912,4 +914,95 @@ fn an_offset_of_a_stream_that_was_made_again_is_refused() {
     let from = From::At(place.tail);
     let found = streams::read(&mut rows, &path, from, 100);
     assert!(matches!(found, Ok(Found::OtherOffset)));
+}
+
+fn appended(path: &str, body: &[u8], producer: Producer) -> Request {
+    Request::Append(Box::new(Append {
+        path: Path::new(path).expect("a name"),
+        principal: String::new(),
+        media: Some(media(false)),
+        body: body.to_vec(),
+        closes: false,
+        sequence: None,
+        producer: Some(producer),
+        expected: None,
+    }))
+}
+
+#[test]
+fn a_producer_that_tries_for_a_short_time_makes_room_soon() {
+    let mut rows = Memory {
+        time_ms: 10 * streams::PRODUCER_KEPT_MS,
+        ..Memory::default()
+    };
+    created(&mut rows, "a", b"");
+    let once = |id: u32| {
+        let producer = Producer {
+            id: id.to_string(),
+            kept_ms: Some(600_000),
+            ..Producer::default()
+        };
+        appended("a", b"x", producer)
+    };
+    for id in 0..streams::PRODUCERS_MAX {
+        executed(&mut rows, once(id));
+    }
+    rows.time_ms += 600_000;
+    let refused = executed(&mut rows, once(5_000));
+    assert_eq!(refused, Answer::Refused(Refusal::ManyProducers));
+    let Answer::Known { .. } = executed(&mut rows, once(7)) else {
+        panic!("it is remembered for as long as it tries");
+    };
+    rows.time_ms += 1;
+    let answer = executed(&mut rows, once(5_000));
+    assert!(matches!(answer, Answer::Appended { .. }), "{answer:?}");
+}
+
+#[test]
+fn other_bytes_under_a_known_number_are_refused_where_that_is_asked_for() {
+    let mut rows = Memory::default();
+    created(&mut rows, "a", b"");
+    let number = |sequence, is_compared| Producer {
+        id: "p".to_owned(),
+        sequence,
+        is_compared,
+        ..Producer::default()
+    };
+    executed(&mut rows, appended("a", b"first", number(0, true)));
+    executed(&mut rows, appended("a", b"second", number(1, true)));
+    let before = rows.rows.clone();
+    let refused = executed(&mut rows, appended("a", b"2nd", number(1, true)));
+    assert_eq!(refused, Answer::Refused(Refusal::OtherBody { sequence: 1 }));
+    for known in [
+        appended("a", b"second", number(1, true)),
+        // The protocol compares no bytes.
+        appended("a", b"2nd", number(1, false)),
+    ] {
+        let answer = executed(&mut rows, known);
+        assert!(matches!(answer, Answer::Known { .. }), "{answer:?}");
+    }
+    assert_eq!(rows.rows, before);
+}
+
+#[test]
+fn an_offset_of_a_space_that_was_brought_back_is_none_of_a_new_stream() {
+    let mut rows = Memory {
+        time_ms: 1_000_000,
+        ..Memory::default()
+    };
+    let backup = rows.rows.clone();
+    let place = |answer: Answer| match answer {
+        Answer::Created(place) => place,
+        other => panic!("{other:?}"),
+    };
+    let old = place(created(&mut rows, "a", b"one;two;three;"));
+    // The rows are those of the backup again, and time went on.
+    rows.rows = backup;
+    rows.time_ms += 1;
+    let new = place(created(&mut rows, "a", b"other;bytes;here;"));
+    assert!(old.id < new.id);
+    let path = Path::new("a").expect("a name");
+    let from = From::At(old.tail);
+    let read = streams::read(&mut rows, &path, from, 1 << 20).expect("rows");
+    assert_eq!(read, Found::OtherOffset);
 }

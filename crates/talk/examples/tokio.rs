@@ -1,6 +1,6 @@
-//! An async runtime drives `talk`: `echo hello | cargo run -p talk --example tokio -- main HOST:PORT`
+//! An async runtime drives `talk`: `echo hello | cargo run -p logberg-talk --example tokio -- main HOST:PORT`
+use logberg_talk::{AppendOptions, Appender, Input, Known, Link, Output, Said, Timeouts};
 use std::{collections::BTreeMap, error::Error, io, time::Duration};
-use talk::{AppendOptions, Appender, Input, Known, Link, Output, Said, Timeouts};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc::{UnboundedReceiver as Says, UnboundedSender as Tell, unbounded_channel};
 use tokio::{net::TcpStream, select, time};

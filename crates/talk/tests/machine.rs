@@ -1,5 +1,8 @@
 //! The machines, one input after the other, without a socket or a clock.
 
+/// Tests call it as the workspace does, which has some of them elsewhere, too.
+extern crate logberg_talk as talk;
+
 use std::time::Duration;
 
 use talk::{AppendOptions, Appender, Asker, Input, Known, Link, Output, Said, Timeouts};

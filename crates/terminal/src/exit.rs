@@ -6,15 +6,16 @@
 //! | 1 | failure |
 //! | 2 | wrong usage |
 //! | 3 | nobody reachable, no quorum, or no answer in time |
-//! | 4 | refused: the log has a writer, another writer took over, a disk is full, a log has too many streams, a node cannot lead, too great a risk |
+//! | 4 | refused: the log has a writer, another writer took over, a disk is full, a log has too many streams, a node cannot lead, too great a risk, no token, or none that allows it |
 //! | 5 | no such log, stream, node or file |
 //! | 6 | bytes arrived damaged, or a node answered what cannot be |
 //! | 7 | the bytes asked for were trimmed |
-//! | 8 | `status`: all is served, and something is wrong (with 3 something is not served) |
+//! | 8 | `status`: all is served, and something is wrong (with 13 appends are refused, with 3 something is not served) |
 //! | 9 | acknowledged bytes are lost, or a node cannot start from its directory |
 //! | 10 | agreed for good, and not yet in force in some log; the same command again waits on |
 //! | 11 | `read`: the stream that was read was cut, for its writer vanished or was superseded: what was read is not a whole stream |
 //! | 12 | standard output took not all of the answer (it is full, say); what was to be done is done, and the answer is on standard error |
+//! | 13 | `status`: appends to a log are refused, and all is read |
 
 use std::io;
 use std::process::ExitCode;
@@ -43,6 +44,7 @@ pub enum Kind {
     NotInForce = 10,
     Cut = 11,
     Unsaid = 12,
+    Degraded = 13,
 }
 
 impl Kind {
@@ -60,6 +62,7 @@ impl Kind {
             Self::NotInForce => "not-in-force",
             Self::Cut => "cut",
             Self::Unsaid => "unsaid",
+            Self::Degraded => "degraded",
         }
     }
 }
@@ -238,14 +241,19 @@ fn of_admin(error: &AdminError) -> Kind {
 
 fn of_refusal(refusal: &client::Refusal) -> Kind {
     match refusal.code {
-        Code::UnknownLog | Code::UnknownStream | Code::UnknownNode => Kind::NotFound,
+        Code::UnknownLog | Code::UnknownStream | Code::UnknownNode | Code::UnknownToken => {
+            Kind::NotFound
+        }
         Code::Busy
         | Code::Superseded
         | Code::Full
+        | Code::TooFewCopies
         | Code::TooManyStreams
         | Code::Exists
         | Code::Continues
         | Code::CannotLead
+        | Code::Unauthenticated
+        | Code::Forbidden
         | Code::Refused => Kind::Refused,
         Code::NoQuorum | Code::NotLeader | Code::ShuttingDown | Code::Overloaded => {
             Kind::Unreachable

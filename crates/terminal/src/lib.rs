@@ -4,12 +4,10 @@
 //!   program   a command line that makes no sense, and log lines on standard error
 //!   exit      errors: one sentence, as text or JSON, and the process's exit code
 //!   show      answers: tables and JSON on standard output
-//!   quantity  sizes and rates, as people write and read them
 //!   moving    arguments of every command that starts nodes: --mover, --ink
 //! ```
 
 pub mod exit;
 pub mod moving;
 pub mod program;
-pub mod quantity;
 pub mod show;

@@ -4,6 +4,7 @@
 //!  client or peer ══► proxy ══► node       Pass · Limit: bytes move
 //!                       ║                  Stall: sockets stay open, nothing arrives, not even an end
 //!                 rules, by who comes      Cut: both sides see the end, and so does who comes anew
+//!                                          late: each byte arrives so much later, each way
 //! ```
 //!
 //! The other end is known by the first line of its connection: a peer says `from=ID` in it, a client does not
@@ -14,12 +15,14 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PIECE_BYTES: usize = 64 << 10;
 const LINE_BYTES_MAX: usize = 8192;
+/// The pieces of a direction that wait for their time.
+const LATE_PIECES_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Traffic {
@@ -39,6 +42,8 @@ pub struct Proxy {
 
 struct Shared {
     target: String,
+    /// Added to the way of every byte, in each direction.
+    delay: Duration,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -62,10 +67,16 @@ struct Link {
 impl Proxy {
     /// Listens on a port of its own and forwards to `target`, `HOST:PORT`, which may come up later.
     pub fn start(target: &str) -> io::Result<Proxy> {
+        Proxy::start_late(target, Duration::ZERO)
+    }
+
+    /// … and every byte, and every end, arrives so much later than without it, each way.
+    pub fn start_late(target: &str, delay: Duration) -> io::Result<Proxy> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             target: target.to_owned(),
+            delay,
             state: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -175,6 +186,7 @@ impl Shared {
             link.from = from_of(&first);
         }
         self.pass(id, first.len())?;
+        thread::sleep(self.delay);
         let mut node = TcpStream::connect(&self.target)?;
         node.set_nodelay(true)?;
         if let Some(link) = self.lock().links.get_mut(&id) {
@@ -194,6 +206,13 @@ impl Shared {
     /// Moves bytes one way until the end of stream, which it passes on, or until anything breaks,
     /// which ends both ways.
     fn pump(&self, id: u64, from: &mut TcpStream, to: &mut TcpStream) {
+        match self.delay.is_zero() {
+            true => self.pump_at_once(id, from, to),
+            false => self.pump_late(id, from, to),
+        }
+    }
+
+    fn pump_at_once(&self, id: u64, from: &mut TcpStream, to: &mut TcpStream) {
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             let read = from.read(&mut piece);
@@ -202,18 +221,45 @@ impl Shared {
                 return;
             }
             match read {
-                Ok(0) => {
-                    let _ = to.shutdown(Shutdown::Write);
+                Ok(count) if hand_on(&piece[..count], to) => {
+                    if count == 0 {
+                        return;
+                    }
+                }
+                Ok(_) | Err(_) => return end_both(from, to),
+            }
+        }
+    }
+
+    /// One thread reads, so that the time of arrival is known of what comes while earlier bytes wait.
+    fn pump_late(&self, id: u64, from: &mut TcpStream, to: &mut TcpStream) {
+        let (from, to): (&TcpStream, &TcpStream) = (from, to);
+        let (arrived, due) = mpsc::sync_channel::<(Instant, Vec<u8>)>(LATE_PIECES_MAX);
+        thread::scope(|scope| {
+            // The other thread ends once this is dropped.
+            let arrived = arrived;
+            scope.spawn(|| {
+                for (at, piece) in due {
+                    thread::sleep((at + self.delay).saturating_duration_since(Instant::now()));
+                    if !hand_on(&piece, to) {
+                        return end_both(from, to);
+                    }
+                }
+            });
+            let mut piece = vec![0; PIECE_BYTES];
+            let mut reads = from;
+            loop {
+                let read = reads.read(&mut piece);
+                let count = read.as_ref().copied().unwrap_or(0);
+                if self.pass(id, count).is_err() {
                     return;
                 }
-                Ok(count) if to.write_all(&piece[..count]).is_ok() => {}
-                Ok(_) | Err(_) => {
-                    let _ = from.shutdown(Shutdown::Both);
-                    let _ = to.shutdown(Shutdown::Both);
+                let handed = arrived.send((Instant::now(), piece[..count].to_vec()));
+                if count == 0 || handed.is_err() {
                     return;
                 }
             }
-        }
+        });
     }
 
     /// Returns when `bytes` may move; an error if the connection is cut.
@@ -249,6 +295,19 @@ impl Link {
             let _ = socket.shutdown(Shutdown::Both);
         }
     }
+}
+
+/// Writes a piece; an empty one is the end of the stream.
+fn hand_on(piece: &[u8], mut to: &TcpStream) -> bool {
+    match piece.is_empty() {
+        true => to.shutdown(Shutdown::Write).is_ok(),
+        false => to.write_all(piece).is_ok(),
+    }
+}
+
+fn end_both(from: &TcpStream, to: &TcpStream) {
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
 }
 
 /// Reads up to the first line's end, and perhaps more; at least one byte.
@@ -394,5 +453,24 @@ mod tests {
             began.elapsed() >= Duration::from_millis(100),
             "10 kB, there and back"
         );
+    }
+
+    #[test]
+    fn what_is_made_late_arrives_no_sooner_and_in_its_order() {
+        let delay = Duration::from_millis(20);
+        let proxy = Proxy::start_late(&echo(), delay).unwrap();
+        let mut socket = connect(&proxy, "first\n");
+        reads(&mut socket, "first\n");
+        let began = Instant::now();
+        for piece in ["a", "b", "c"] {
+            socket.write_all(piece.as_bytes()).unwrap();
+        }
+        reads(&mut socket, "abc");
+        assert!(began.elapsed() >= 2 * delay, "there and back");
+        socket.shutdown(Shutdown::Write).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        assert_eq!(socket.read(&mut [0]).unwrap(), 0, "the end arrives, too");
     }
 }

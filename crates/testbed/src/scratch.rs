@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use terminal::exit::{Failure, Kind};
-use terminal::quantity;
+use wire::quantity;
 
 const PREFIX: &str = "logberg-scratch-";
 /// Left free for everybody else.

@@ -11,9 +11,9 @@ use anyhow::{Result, bail};
 use super::corrupt::{self, Flipped};
 use super::rack::Rack;
 use super::schedule::{Chance, Detail, Kind, Round, Schedule, Strike};
-use terminal::quantity;
 use testbed::scratch::go_on;
 use testbed::watch::Watch;
+use wire::quantity;
 
 const LOOK: Duration = Duration::from_millis(20);
 

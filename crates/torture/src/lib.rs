@@ -49,11 +49,12 @@ use report::{NotDone, Report, VIOLATIONS_MAX};
 use sabotage::Sabotage;
 use schedule::{Kind, Schedule};
 use terminal::moving::Moving;
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::environment::Machine;
 use testbed::scratch::{Place, go_on};
 use testbed::watch::Watch;
 use verdict::{Judged, NodeBytes};
+use wire::quantity;
 
 pub const HELP: &str = "\
 Starts nodes as processes of this machine and does to them what --faults names, again and again, while

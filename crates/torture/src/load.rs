@@ -22,8 +22,8 @@ use client::{Client, Timeouts};
 use super::conduct::Clients;
 use super::ledger::Ledger;
 use super::schedule::Chance;
-use terminal::quantity;
 use testbed::scratch::go_on;
+use wire::quantity;
 
 #[derive(Clone, Debug)]
 pub struct LoadPlan {

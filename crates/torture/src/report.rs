@@ -9,8 +9,9 @@ use serde::Serialize;
 use super::schedule::Kind;
 use super::verdict::NodeBytes;
 use terminal::exit::{Failure, Kind as Exit};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::environment::Machine;
+use wire::quantity;
 
 #[derive(Debug, Serialize)]
 pub struct Report {

@@ -22,11 +22,12 @@ use super::Arguments;
 pub use round::Last;
 use round::Rounds;
 use terminal::exit::{Failure, Kind as Exit};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::environment::Machine;
 use testbed::scratch::go_on;
 use testbed::watch::Watch;
+use wire::quantity;
 
 const READY_MAX: Duration = Duration::from_secs(60);
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -59,7 +60,11 @@ fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let target = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
+        let kind = entry.file_type()?;
+        if kind.is_socket() {
+            continue; // It goes with its process.
+        }
+        match kind.is_dir() {
             true => copy_directory(&entry.path(), &target)?,
             false => drop(fs::copy(entry.path(), target)?),
         }

@@ -25,10 +25,11 @@ use super::Arguments;
 use super::content::mix;
 use super::report::{VIOLATIONS_MAX, print_violations};
 use terminal::exit::{Failure, Kind as Exit};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::environment::Machine;
 use testbed::namespaces;
 use testbed::watch::Watch;
+use wire::quantity;
 use world::{Outcomes, Settings};
 
 /// A world is not begun for less time than this, unless it is the only one.

@@ -98,6 +98,7 @@ pub enum Ask {
         auxiliary: NodeIds,
         /// As in `Retain`.
         retention: Option<String>,
+        min_copies: Option<u32>,
         kind: LogKind,
     },
     DeleteLog {
@@ -122,10 +123,53 @@ pub enum Ask {
         version: Option<u32>,
     },
     ChangeSlots(ChangeSlots),
-    /// `10GiB`, `7d`, `10GiB,7d` or `forever`.
+    Tokens {
+        /// That one alone.
+        name: Option<String>,
+        after: Option<String>,
+        limit: Option<u64>,
+    },
+    PutToken {
+        name: String,
+        /// The SHA-256 of its secret, in hexadecimal: the secret itself is told to nobody.
+        sha256: String,
+        /// `OPERATION,… on RESOURCE` each.
+        grants: Vec<String>,
+        expires_ms: Option<u64>,
+    },
+    RotateToken {
+        name: String,
+        /// The hash of the new secret.
+        sha256: String,
+        /// The secret before it is good as well for so long.
+        overlap_ms: u64,
+    },
+    RevokeToken {
+        name: String,
+        /// Only say what would be revoked.
+        plan: bool,
+    },
+    SetAuth {
+        on: bool,
+        plan: bool,
+    },
+    WhoAmI,
+    Explain {
+        operation: String,
+        resource: String,
+        /// That token; the asker itself, if none is named.
+        token: Option<String>,
+    },
+    Audit {
+        /// The last so many.
+        limit: Option<u64>,
+    },
     Retain {
         log: String,
-        retention: String,
+        /// `10GiB`, `7d`, `10GiB,7d` or `forever`; as it is, if not given.
+        retention: Option<String>,
+        /// The number of full members that are to hold what is acknowledged; 0 if a majority decides.
+        min_copies: Option<u32>,
     },
 }
 
@@ -323,6 +367,7 @@ impl Ask {
                 members,
                 auxiliary,
                 retention,
+                min_copies,
                 kind,
             } => line
                 .word("create-log")
@@ -330,6 +375,7 @@ impl Ask {
                 .key_if("members", (!members.0.is_empty()).then_some(members))
                 .key_if("auxiliary", (!auxiliary.0.is_empty()).then_some(auxiliary))
                 .key_if("retention", retention.as_ref())
+                .key_if("min_copies", *min_copies)
                 .key_if("kind", (!kind.is_bytes()).then_some(kind)),
             Self::DeleteLog { name, abandon } => {
                 line.word("delete-log").word(name).flag("abandon", *abandon)
@@ -347,9 +393,58 @@ impl Ask {
             Self::ChangeMembers(change) => change.write(line.word("change-members")),
             Self::Slots { version } => line.word("slots").key_if("version", *version),
             Self::ChangeSlots(change) => change.write(line.word("change-slots")),
-            Self::Retain { log, retention } => {
-                line.word("retain").word(log).key("retention", retention)
+            Self::Tokens { name, after, limit } => line
+                .word("tokens")
+                .key_if("name", name.as_ref())
+                .key_if("after", after.as_ref())
+                .key_if("limit", *limit),
+            Self::PutToken {
+                name,
+                sha256,
+                grants,
+                expires_ms,
+            } => line
+                .word("put-token")
+                .word(name)
+                .key("sha256", sha256)
+                .key("grants", grants.join(BETWEEN_GRANTS))
+                .key_if("expires", *expires_ms),
+            Self::RotateToken {
+                name,
+                sha256,
+                overlap_ms,
+            } => line
+                .word("rotate-token")
+                .word(name)
+                .key("sha256", sha256)
+                .key("overlap", overlap_ms),
+            Self::RevokeToken { name, plan } => {
+                line.word("revoke-token").word(name).flag("plan", *plan)
             }
+            Self::SetAuth { on, plan } => line
+                .word("set-auth")
+                .word(if *on { "on" } else { "off" })
+                .flag("plan", *plan),
+            Self::WhoAmI => line.word("whoami"),
+            Self::Explain {
+                operation,
+                resource,
+                token,
+            } => line
+                .word("explain")
+                .word(operation)
+                .word(resource)
+                .key_if("token", token.as_ref()),
+            Self::Audit { limit } => line.word("audit").key_if("limit", *limit),
+            Self::Retain {
+                log,
+                retention,
+                min_copies,
+            } => line
+                .word("retain")
+                .word(log)
+                .key_if("retention", retention.as_ref())
+                .key_if("min_copies", *min_copies),
         };
         line.key_if("cluster", cluster).end()
     }
@@ -366,6 +461,12 @@ impl Ask {
             | Self::Status { fresh: true }
             | Self::ChangeMembers(_)
             | Self::Slots { .. }
+            | Self::Tokens { .. }
+            | Self::PutToken { .. }
+            | Self::RotateToken { .. }
+            | Self::RevokeToken { .. }
+            | Self::SetAuth { .. }
+            | Self::Audit { .. }
             | Self::ChangeSlots(_) => Some("log 0, the cluster's directory,".to_owned()),
             Self::Streams {
                 log, stale: false, ..
@@ -462,6 +563,7 @@ impl Ask {
                 members: node_ids(request, "members")?,
                 auxiliary: node_ids(request, "auxiliary")?,
                 retention: request.get("retention").map(str::to_owned),
+                min_copies: request.parsed("min_copies")?,
                 kind: request.value("kind")?.unwrap_or_default(),
             },
             Verb::DeleteLog => Self::DeleteLog {
@@ -479,9 +581,47 @@ impl Ask {
                 version: request.parsed("version")?,
             },
             Verb::ChangeSlots => Self::ChangeSlots(ChangeSlots::read(request)?),
+            Verb::Tokens => Self::Tokens {
+                name: request.get("name").map(str::to_owned),
+                after: request.get("after").map(str::to_owned),
+                limit: limit(request)?,
+            },
+            Verb::PutToken => Self::PutToken {
+                name: word(request, 0, "the token's name")?,
+                sha256: request.require("sha256")?.to_owned(),
+                grants: grants(request.require("grants")?),
+                expires_ms: request.parsed("expires")?,
+            },
+            Verb::RotateToken => Self::RotateToken {
+                name: word(request, 0, "the token's name")?,
+                sha256: request.require("sha256")?.to_owned(),
+                overlap_ms: needed(request.parsed("overlap")?, "overlap")?,
+            },
+            Verb::RevokeToken => Self::RevokeToken {
+                name: word(request, 0, "the token's name")?,
+                plan: request.flag("plan")?,
+            },
+            Verb::SetAuth => Self::SetAuth {
+                on: match word(request, 0, "on or off")?.as_str() {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err(LineError::Value("set-auth is on or off".to_owned())),
+                },
+                plan: request.flag("plan")?,
+            },
+            Verb::WhoAmI => Self::WhoAmI,
+            Verb::Explain => Self::Explain {
+                operation: word(request, 0, "an operation")?,
+                resource: word(request, 1, "a resource")?,
+                token: request.get("token").map(str::to_owned),
+            },
+            Verb::Audit => Self::Audit {
+                limit: limit(request)?,
+            },
             Verb::Retain => Self::Retain {
                 log: log()?,
-                retention: request.require("retention")?.to_owned(),
+                retention: request.get("retention").map(str::to_owned),
+                min_copies: request.parsed("min_copies")?,
             },
             // Nodes read `join` and `peer` line by line: they may say more than is known here.
             verb @ (Verb::Join | Verb::Peer) => {
@@ -489,6 +629,18 @@ impl Ask {
             }
         })
     }
+}
+
+/// Between grants in a line: none has a line feed.
+const BETWEEN_GRANTS: &str = "\n";
+
+fn grants(text: &str) -> Vec<String> {
+    let all = text.split(BETWEEN_GRANTS).map(str::to_owned);
+    all.filter(|grant| !grant.is_empty()).collect()
+}
+
+fn word(request: &Request, at: usize, what: &'static str) -> Result<String, LineError> {
+    needed(request.words.get(at).cloned(), what)
 }
 
 fn needed<T>(value: Option<T>, what: &'static str) -> Result<T, LineError> {

@@ -15,10 +15,12 @@
 
 mod answer;
 pub mod ask;
+pub mod auth;
 pub mod change;
 pub mod change_slots;
 pub mod line;
 mod names;
+pub mod quantity;
 mod refusal;
 mod request;
 mod retention;

@@ -1,7 +1,7 @@
 //! One line: its words and its `key=value` arguments, decoded, and nothing about their meaning.
 //!
 //! ```text
-//! line     = argument *(SP argument) LF               UTF-8, at most 8192 bytes with the LF; a request `change-slots` 2 MiB
+//! line     = argument *(SP argument) LF               UTF-8, at most 8192 bytes with the LF; a request `change-slots` or `put-token` 2 MiB
 //! argument = word | key "=" value                     all three percent-encoded
 //! ```
 //!
@@ -18,12 +18,15 @@ use crate::verb::Verb;
 /// Longest line, with its line feed. The answer `ok` alone may be longer.
 pub const LINE_BYTES_MAX: usize = 8192;
 
-/// Longest line of a request that tells which group has which slots: each slot may be named alone.
+/// Longest line of a request that tells which group has which slots, where each may be named alone, or what a token allows.
 pub const LONG_LINE_BYTES_MAX: usize = 2 << 20;
 
 /// So long may this line be, by its beginning.
 pub fn line_bytes_max(line: &[u8]) -> usize {
-    match line.starts_with(b"logberg/1 change-slots ") {
+    let is_long = [&b"logberg/1 change-slots "[..], b"logberg/1 put-token "]
+        .iter()
+        .any(|verb| line.starts_with(verb));
+    match is_long {
         true => LONG_LINE_BYTES_MAX,
         false => LINE_BYTES_MAX,
     }

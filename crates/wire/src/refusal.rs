@@ -42,6 +42,8 @@ macro_rules! codes {
 
 codes! {
     BadRequest = "bad-request",
+    Unauthenticated = "unauthenticated",
+    Forbidden = "forbidden",
     WrongCluster = "wrong-cluster",
     Version = "version",
     NotLeader = "not-leader",
@@ -50,9 +52,11 @@ codes! {
     Superseded = "superseded",
     UnknownLog = "unknown-log",
     UnknownStream = "unknown-stream",
+    UnknownToken = "unknown-token",
     CannotLead = "cannot-lead",
     Continues = "continues",
     Full = "full",
+    TooFewCopies = "too-few-copies",
     TooManyStreams = "too-many-streams",
     Trimmed = "trimmed",
     PastEnd = "past-end",

@@ -61,14 +61,22 @@ verbs! {
     Status = "status", 0, ["fresh"];
     Metrics = "metrics", 0, [];
     Logs = "logs", 0, ["stale", "after", "limit"];
-    CreateLog = "create-log", 1, ["members", "auxiliary", "retention", "kind"];
+    CreateLog = "create-log", 1, ["members", "auxiliary", "retention", "min_copies", "kind"];
     DeleteLog = "delete-log", 1, ["abandon"];
     ShowLog = "show-log", 1, [];
-    Retain = "retain", 1, ["retention"];
+    Retain = "retain", 1, ["retention", "min_copies"];
     Members = "members", 0, ["local", "after", "limit"];
     ChangeMembers = "change-members", 3, ["weight", "log", "force", "plan", "version"];
     Slots = "slots", 0, ["version"];
     ChangeSlots = "change-slots", 1, ["groups", "slots", "plan", "version"];
+    Tokens = "tokens", 0, ["name", "after", "limit"];
+    PutToken = "put-token", 1, ["sha256", "grants", "expires"];
+    RotateToken = "rotate-token", 1, ["sha256", "overlap"];
+    RevokeToken = "revoke-token", 1, ["plan"];
+    SetAuth = "set-auth", 1, ["plan"];
+    WhoAmI = "whoami", 0, [];
+    Explain = "explain", 2, ["token"];
+    Audit = "audit", 0, ["limit"];
     Join = "join", 0, ["address", "disk", "speaks"];
     Peer = "peer", 0, [];
 }
@@ -102,6 +110,14 @@ impl Verb {
             | Verb::ChangeMembers
             | Verb::Slots
             | Verb::ChangeSlots
+            | Verb::Tokens
+            | Verb::PutToken
+            | Verb::RotateToken
+            | Verb::RevokeToken
+            | Verb::SetAuth
+            | Verb::WhoAmI
+            | Verb::Explain
+            | Verb::Audit
             | Verb::Join
             | Verb::Peer => false,
         }

@@ -18,10 +18,11 @@ use super::report;
 use slice::{Setting, Slice};
 use terminal::exit::{Failure, Kind};
 use terminal::moving::MovingAndInk;
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::environment::Machine;
 use testbed::scratch::{Place, go_on};
 use testbed::watch::Watch;
+use wire::quantity;
 
 const HELP: &str = "\
 The floor is the same work without agreement, in processes of its own: the same kernel backend,
@@ -107,8 +108,8 @@ struct Report {
     raw_writes: bool,
     rate: Option<u64>,
     window_bytes: u64,
-    slice_seconds: f64,
-    warm_up_seconds: f64,
+    slice_ms: f64,
+    warm_up_ms: f64,
     acked_mb_per_s: f64,
     floor_mb_per_s: f64,
     ratio: f64,
@@ -264,8 +265,8 @@ impl Arguments {
             raw_writes: self.raw_writes,
             rate: self.rate,
             window_bytes: self.window,
-            slice_seconds: rounded(length.as_secs_f64()),
-            warm_up_seconds: rounded(self.warm_up),
+            slice_ms: rounded(length.as_secs_f64() * 1e3),
+            warm_up_ms: rounded(self.warm_up * 1e3),
             acked_mb_per_s: rate.map_or(0.0, |rate| rate.cluster),
             floor_mb_per_s: rate.and_then(|rate| rate.floor).unwrap_or(0.0),
             ratio: rate.and_then(|rate| rate.ratio).unwrap_or(0.0),

@@ -35,7 +35,7 @@ impl Report {
             self.clients,
             self.logs,
             self.alternations.len(),
-            self.slice_seconds,
+            self.slice_ms / 1e3,
             self.ratio,
         ));
         page.lines(&self.over_time("Throughput", "MB/s", |moment| moment.mb_per_s))?;
@@ -62,9 +62,9 @@ impl Report {
         let line = |(name, side): (&str, Side)| {
             let slices = self.alternations.iter().map(side).enumerate();
             let points = slices.flat_map(|(turn, slice)| {
-                let before = turn as f64 * self.slice_seconds;
+                let before = turn as f64 * self.slice_ms / 1e3;
                 let moments = slice.over_time.iter();
-                moments.map(move |moment| (before + moment.at_s, value(moment)))
+                moments.map(move |moment| (before + moment.at_ms / 1e3, value(moment)))
             });
             Line {
                 name: name.to_owned(),

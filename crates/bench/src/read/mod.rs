@@ -27,11 +27,12 @@ use super::report::plot::{Axis, Line, Lines};
 use super::report::{self, Page};
 use readers::{History, Readers};
 use terminal::moving::Moving;
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::log_of;
 use testbed::environment::Machine;
 use testbed::scratch::{Place, Scratch};
 use testbed::watch::Watch;
+use wire::quantity;
 
 const HELP: &str = "\
 Followers wait at the tail of the stream that is being written, and get its bytes from the leader, or with

@@ -19,7 +19,8 @@ use crate::places;
 pub(super) use resume::quoted;
 use resume::{Place, Resumed};
 use terminal::exit::{Failure, Resumable};
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 mod resume;
 
@@ -189,14 +190,13 @@ impl Arguments {
     ) -> Result<()> {
         let position = place.of_chain(closed.position);
         let statistics = appender.statistics();
-        let seconds = took.as_secs_f64();
         if global.json {
             return show::print_json(&serde_json::json!({
                 "log": self.log,
                 "stream": place.stream.to_string(),
                 "last_stream": closed.last.to_string(),
                 "position": position,
-                "seconds": seconds,
+                "took_ms": took.as_millis() as u64,
                 "streams_opened": statistics.streams_opened,
                 "reconnects": statistics.reconnects,
                 "bytes_resent": statistics.bytes_resent,

@@ -1,18 +1,21 @@
 //! `logberg backup`: a log's streams, or its machine's rows, into files that know whether they are whole.
 
+use std::fs::{self, File};
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
+use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use client::backup::{Backup, BackupError, Header, TakeError, Wrong};
+use client::backup::{Backup, BackupError, Header, TakeError, Taken, Wrong};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::global::Global;
 use terminal::exit::{Failure, Kind};
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 /// Save a log, or the rows of its machine, to a file or a directory; check backups
 #[derive(Debug, Args)]
@@ -26,21 +29,30 @@ Of a log of kind state the rows of its machine are saved, all as of one position
 them; each part has all of them. Its sessions end there. So it is with a group of keys; `logberg kv backup`
 saves all groups.
 
+With --to - a backup goes to standard output, whole, and everything else to standard error; `restore -` reads one. With
+--all every log is saved, each into a directory of its name below the one that is said, which is made; a log that fails
+keeps no other from being saved, and the exit code is that of the first that failed.
+
 In a directory each backup adds a part with what came since the one before; the parts before are checked
 first, and nothing is put upon damaged ones. To begin anew, name another directory.
 
 Example:
   logberg backup main --to main.lbb
   mkdir /backup/main && logberg backup main --to /backup/main      # and again every night
+  logberg backup --all --to /backup                                # each log in /backup/NAME
+  logberg backup main --to - | ssh elsewhere 'cat > main.lbb'
   logberg backup verify /backup/main
   logberg restore /backup/main --log main-again")]
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<BackupCommand>,
-    #[arg(value_name = "LOG", required = true)]
+    #[arg(value_name = "LOG", required_unless_present = "all")]
     log: Option<String>,
-    /// A file that does not exist, or a directory that does
-    #[arg(long, value_name = "FILE|DIR", required = true)]
+    /// Every log of the cluster, each into a directory of its name
+    #[arg(long, conflicts_with = "log")]
+    all: bool,
+    /// A file that does not exist, or a directory that does; - is standard output
+    #[arg(long, value_name = "FILE|DIR|-", required = true)]
     to: Option<PathBuf>,
 }
 
@@ -83,7 +95,9 @@ impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
         match (self.command, self.log, self.to) {
             (Some(BackupCommand::Verify { path }), ..) => check(&path, global),
+            (None, Some(log), Some(to)) if to == Path::new("-") => pour(&log, global),
             (None, Some(log), Some(to)) => save(&log, &to, global),
+            (None, None, Some(to)) if self.all => save_all(&to, global),
             _ => Err(Failure::usage(
                 "say which log, and where --to: logberg backup main --to main.lbb",
             )
@@ -92,22 +106,112 @@ impl Arguments {
     }
 }
 
-fn save(log: &str, to: &Path, global: &Global) -> Result<()> {
-    let made_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+fn take(log: &str, to: &Path, global: &Global) -> Result<Taken> {
     let bar = bar(global, "checked or saved");
-    let taken = global.client().back_up(log, to, made_at, |done, all| {
+    let taken = global.client().back_up(log, to, now(), |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    taken.map_err(of_taking)
+}
+
+fn shape(taken: &Taken) -> Saved<'_> {
+    Saved {
+        nothing_new: taken.nothing_new,
+        rows: taken.header.state.map(|_| taken.rows),
+        ..saved(&taken.path, &taken.header, taken.bytes, taken.file_bytes)
+    }
+}
+
+/// Saves a log to standard output.
+fn pour(log: &str, global: &Global) -> Result<()> {
+    let out = io::stdout();
+    if out.is_terminal() {
+        return Err(Failure::usage("a backup is no text: send it to a file or a command").into());
+    }
+    if global.json {
+        return Err(
+            Failure::usage("the backup itself goes to standard output: leave --json away").into(),
+        );
+    }
+    let out = File::from(out.as_fd().try_clone_to_owned()?);
+    let bar = bar(global, "saved");
+    let taken = global.client().back_up_into(log, out, now(), |done, all| {
         bar.set_length(all);
         bar.set_position(done);
     });
     bar.finish_and_clear();
     let taken = taken.map_err(of_taking)?;
-    if global.json {
-        return show::print_json(&Saved {
-            nothing_new: taken.nothing_new,
-            rows: taken.header.state.map(|_| taken.rows),
-            ..saved(&taken.path, &taken.header, taken.bytes, taken.file_bytes)
-        });
+    eprintln!(
+        "logberg: {} of {log} saved to standard output",
+        quantity::shown(taken.bytes)
+    );
+    Ok(())
+}
+
+/// The directory of a log below another, made if it is not there.
+///
+/// ‡ A node says what its logs are called, and is not believed in what leads elsewhere: a file is made there.
+pub fn directory_of(log: &str, to: &Path) -> Result<PathBuf> {
+    let mut parts = Path::new(log).components();
+    let is_below = match (parts.next(), parts.next()) {
+        (Some(Component::Normal(name)), None) => name == log,
+        _ => false,
+    };
+    if !is_below {
+        let sentence = format!(
+            "a node names a log {log:?}, which is no name of a log: nothing is written there; look which program that node runs"
+        );
+        return Err(Failure::new(Kind::Corrupt, sentence).into());
     }
+    let below = to.join(log);
+    fs::create_dir_all(&below).with_context(|| format!("cannot make {}", below.display()))?;
+    Ok(below)
+}
+
+fn save_all(to: &Path, global: &Global) -> Result<()> {
+    if to == Path::new("-") {
+        return Err(
+            Failure::usage("several logs are several files: name a directory with --to").into(),
+        );
+    }
+    let logs = global.client().logs()?;
+    // Log 0 names the others, and means nothing elsewhere.
+    let logs = logs.iter().filter(|log| log.id != 0 && !log.deleting);
+    let mut taken = Vec::new();
+    let mut failed = None;
+    for log in logs {
+        let below = directory_of(&log.name, to);
+        match below.and_then(|below| Ok((take(&log.name, &below, global)?, below))) {
+            Ok((one, _)) if global.json => taken.push(one),
+            Ok((one, below)) => tell(&log.name, &below, &one)?,
+            Err(error) => {
+                eprintln!("logberg: {} is not saved: {error:#}", log.name);
+                failed.get_or_insert(error);
+            }
+        }
+    }
+    if global.json {
+        let shapes: Vec<Saved<'_>> = taken.iter().map(shape).collect();
+        show::print_json(&shapes)?;
+    }
+    failed.map_or(Ok(()), |error| Err(error.context("not all logs are saved")))
+}
+
+fn save(log: &str, to: &Path, global: &Global) -> Result<()> {
+    let taken = take(log, to, global)?;
+    match global.json {
+        true => show::print_json(&shape(&taken)),
+        false => tell(log, to, &taken),
+    }
+}
+
+fn tell(log: &str, to: &Path, taken: &Taken) -> Result<()> {
     if taken.nothing_new {
         return show::print(format_args!(
             "nothing has come to {log} since the last part in {}",
@@ -281,5 +385,23 @@ pub fn bar(global: &Global, what: &str) -> ProgressBar {
     match ProgressStyle::with_template(&template) {
         Ok(style) => ProgressBar::new(0).with_style(style),
         Err(_) => ProgressBar::new(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_has_a_directory_below_the_one_that_was_said_and_nowhere_else() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for wrong in ["", ".", "..", "../up", "/etc", "a/b", "a/", "a/..", "./a"] {
+            let refused = directory_of(wrong, directory.path()).expect_err(wrong);
+            let failure = refused.downcast_ref::<Failure>().expect("a failure");
+            assert_eq!(failure.kind, Kind::Corrupt, "{wrong}");
+        }
+        let made = directory_of("kv-1.of_3", directory.path()).expect("it is made");
+        assert_eq!(made, directory.path().join("kv-1.of_3"));
+        assert!(made.is_dir());
     }
 }

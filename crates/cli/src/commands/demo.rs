@@ -30,8 +30,9 @@ use source::Source;
 use teller::Teller;
 use terminal::exit::{Failure, Kind};
 use terminal::moving::Moving;
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, log_of};
+use wire::quantity;
 
 use crate::global::Global;
 

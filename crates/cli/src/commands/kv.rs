@@ -23,6 +23,7 @@ use terminal::show;
 use wire::LogKind;
 
 use crate::global::Global;
+use crate::places;
 use findings::findings;
 use view::{Group, View, groups_of};
 
@@ -60,7 +61,7 @@ Example:
   logberg kv join kv-4")]
     Join {
         /// The names of groups
-        #[arg(value_name = "GROUP", required = true)]
+        #[arg(value_name = "GROUP", required = true, value_parser = places::log_name)]
         groups: Vec<String>,
         /// The nodes that host a new group; all, if nothing is said
         #[arg(long, value_name = "ID,…", value_delimiter = ',')]
@@ -76,7 +77,7 @@ Example:
   logberg kv leave kv-1-of-3
   logberg log delete kv-1-of-3 --yes")]
     Leave {
-        #[arg(value_name = "GROUP")]
+        #[arg(value_name = "GROUP", value_parser = places::log_name)]
         group: String,
         #[command(flatten)]
         how: How,
@@ -90,7 +91,7 @@ Example: the slots of a busy tenant get a group of their own
         /// One slot, or from the first to the last
         #[arg(value_name = "SLOTS", required = true)]
         slots: Vec<Span>,
-        #[arg(long, value_name = "GROUP")]
+        #[arg(long, value_name = "GROUP", value_parser = places::log_name)]
         to: String,
         #[command(flatten)]
         how: How,
@@ -138,7 +139,7 @@ stands below, with what helps; `logberg doctor` tells it, too.
 
 Example:
   logberg kv status
-  logberg kv status --json | jq '.groups[] | {group, leader, whole}'")]
+  logberg kv status --json | jq '.groups[] | {name, leader, whole}'")]
     Status,
     /// Save the keys of all groups
     #[command(after_help = "\
@@ -218,9 +219,9 @@ fn show_view(global: &Global, view: &View) -> Result<()> {
     let found = findings(view);
     if global.json {
         return show::print_json(&serde_json::json!({
+            "version": view.map.as_ref().map(|map| map.version),
             "groups": view.groups,
             "nodes": view.nodes,
-            "map": view.map.as_ref().map(|map| map.version),
             "moving": view.map.as_ref().map(|map| &map.moving),
             "under_way": view.map.as_ref().map(|map| &map.under_way),
             "findings": found,
@@ -242,18 +243,7 @@ fn show_view(global: &Global, view: &View) -> Result<()> {
 }
 
 fn init(global: &Global, client: &Client, groups: Option<u16>) -> Result<()> {
-    let there: Vec<String> = client.logs()?.into_iter().map(|log| log.name).collect();
-    let known = there.iter().filter(|name| range_of(name).is_some());
-    for name in known.clone() {
-        let kind = client.log(name)?.kind;
-        if kind != LogKind::Kv.to_string() {
-            let sentence = format!(
-                "the log {name} has the name of a group of keys and is of kind {kind}, so nobody would serve its slots: delete it (logberg log delete {name}), and give the command again"
-            );
-            return Err(Failure::new(Kind::Refused, sentence).into());
-        }
-    }
-    let known: Vec<&String> = known.collect();
+    let known = groups_there(client)?;
     let groups = match groups {
         Some(groups) => groups,
         None => match known.first().and_then(|name| name.rsplit_once("-of-")) {
@@ -304,6 +294,31 @@ fn init(global: &Global, client: &Client, groups: Option<u16>) -> Result<()> {
     }
 }
 
+/// The logs with names of groups, which are all of that kind.
+fn groups_there(client: &Client) -> Result<Vec<String>> {
+    let logs = client.logs()?.into_iter().map(|log| log.name);
+    let mut names = Vec::new();
+    for name in logs.filter(|name| range_of(name).is_some()) {
+        match client.log(&name) {
+            Ok(log) if log.kind == LogKind::Kv.to_string() => names.push(name),
+            Ok(log) => {
+                let kind = log.kind;
+                let sentence = format!(
+                    "the log {name} has the name of a group of keys and is of kind {kind}, so nobody would serve its slots: delete it (logberg log delete {name}), and give the command again"
+                );
+                return Err(Failure::new(Kind::Refused, sentence).into());
+            }
+            Err(AdminError::UnknownLog { .. }) => {
+                let sentence =
+                    format!("{name} is just being deleted: give the command again in some seconds");
+                return Err(Failure::new(Kind::Refused, sentence).into());
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(names)
+}
+
 /// The nodes that vote in the directory.
 fn voters(client: &Client) -> Result<u16> {
     let members = client.members()?;
@@ -334,12 +349,12 @@ fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Group>> {
     // A leader that answers no client serves nobody.
     let serves = |node: &&u64| doors.is_empty() || doors.contains(node);
     let mut load: BTreeMap<u64, usize> = BTreeMap::new();
-    for node in all.iter().flat_map(|group| &group.nodes).filter(serves) {
+    for node in all.iter().flat_map(|group| &group.can_lead).filter(serves) {
         load.entry(*node).or_insert(0);
     }
     for group in &all {
         let to = group
-            .nodes
+            .can_lead
             .iter()
             .filter(serves)
             .min_by_key(|node| (load.get(node), **node));
@@ -347,7 +362,7 @@ fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Group>> {
         *load.entry(to).or_insert(0) += 1;
         if group.leader.is_some_and(|leader| leader != to) {
             // Leaders that do not move now stay: groups are served all the same.
-            let _ = client.move_leader(&group.group, Some(to));
+            let _ = client.move_leader(&group.name, Some(to));
         }
     }
     let map = client.slots(None).ok();

@@ -1,10 +1,12 @@
 //! `logberg log`: the logs of a cluster.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use client::admin::Weight;
+use client::members::Members;
 use client::{LogDetails, NewLog, Part};
 use terminal::exit::Failure;
 use terminal::show;
@@ -31,7 +33,8 @@ auxiliary hold two copies of everything. When another one fails it takes its pla
 Examples:
   logberg log create orders
   logberg log create orders --members 1,2,3 --auxiliary 3
-  logberg log create orders --retention 10GiB,7d")]
+  logberg log create orders --retention 10GiB,7d
+  logberg log create orders --min-copies 3")]
     Create {
         #[arg(value_name = "NAME")]
         name: String,
@@ -44,6 +47,9 @@ Examples:
         /// How much of it is kept, and for how long; everything if not given
         #[arg(long, value_name = "SIZE,AGE")]
         retention: Option<Retention>,
+        /// The nodes, auxiliary ones not counted, that hold what is acknowledged: with fewer, appends are refused
+        #[arg(long, value_name = "N")]
+        min_copies: Option<u32>,
         /// The meaning of its bytes: its writers' own (`bytes`), or a machine's writes, which clients read and do not append (`state`)
         #[arg(long, value_name = "KIND", default_value_t = LogKind::Bytes)]
         kind: LogKind,
@@ -91,6 +97,26 @@ Example:
         #[arg(value_name = "SIZE,AGE")]
         retention: Retention,
     },
+    /// Set how much of a log is kept, and how many nodes hold what it acknowledges
+    #[command(after_help = "\
+With --min-copies N an append is acknowledged once N nodes have it on disk, and refused (code too-few-copies) while fewer are
+there and hold all of the log. Auxiliary nodes do not count. 0: a majority of the votes decides, as at first.
+What is not given stays as it is.
+
+Example:
+  logberg log set main --min-copies 3
+  logberg log set main --min-copies 2 --retention 10GiB,7d
+  logberg log set main --min-copies 0")]
+    Set {
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// The nodes that hold what is acknowledged; 0 if a majority decides
+        #[arg(long, value_name = "N", required_unless_present = "retention")]
+        min_copies: Option<u32>,
+        /// How much of it is kept, and for how long; `forever` for all
+        #[arg(long, value_name = "SIZE,AGE")]
+        retention: Option<Retention>,
+    },
     /// List the logs
     #[command(after_help = "\
 Example:
@@ -119,6 +145,7 @@ impl Arguments {
                 members,
                 auxiliary,
                 retention,
+                min_copies,
                 kind,
             } => {
                 each_once("--members", &members)?;
@@ -128,6 +155,7 @@ impl Arguments {
                     members,
                     auxiliary,
                     retention: retention.map(|retention| retention.to_string()),
+                    min_copies,
                     kind,
                 })?;
                 if global.json {
@@ -135,9 +163,10 @@ impl Arguments {
                 }
                 show::print(format_args!("log {} has id {}", log.name, log.id))?;
                 // It is made; if nobody says by whom it is kept now, `log show` does later.
-                let thin = client.log(&log.name).ok().and_then(|log| too_few(&log));
-                if let Some(thin) = thin {
-                    eprintln!("logberg: {thin}");
+                if let Ok(made) = client.log(&log.name) {
+                    let zones = client.members().map(zones).unwrap_or_default();
+                    let thin = too_few(&made).into_iter().chain(zoneless(&made, &zones));
+                    thin.for_each(|thin| eprintln!("logberg: {thin}"));
                 }
                 Ok(())
             }
@@ -146,6 +175,23 @@ impl Arguments {
                 match global.json {
                     true => show::print_json(&log),
                     false => show::print(format_args!("{} keeps {}", log.name, log.retention)),
+                }
+            }
+            LogCommand::Set {
+                name,
+                min_copies,
+                retention,
+            } => {
+                let retention = retention.map(|retention| retention.to_string());
+                let log = client.set_log(&name, retention.as_deref(), min_copies)?;
+                match global.json {
+                    true => show::print_json(&log),
+                    false => show::print(format_args!(
+                        "{}: retention: {}; {}",
+                        log.name,
+                        log.retention,
+                        copies(log.min_copies)
+                    )),
                 }
             }
             LogCommand::Delete { name, yes, abandon } => {
@@ -166,9 +212,13 @@ impl Arguments {
             }
             LogCommand::Show { name } => {
                 let log = client.log(&name)?;
+                let there = copies_there(&client, &log);
                 match global.json {
-                    true => show::print_json(&log),
-                    false => show_details(&log),
+                    true => show::print_json(&Shown {
+                        log: &log,
+                        copies: there,
+                    }),
+                    false => show_details(&log, there),
                 }
             }
             LogCommand::List {
@@ -248,19 +298,67 @@ fn check_abandon(name: &str, yes: Option<&str>) -> Result<()> {
     }
 }
 
-fn show_details(log: &LogDetails) -> Result<()> {
+#[derive(serde::Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    log: &'a LogDetails,
+    /// The full voters that are alive and hold all of it, where copies are wanted and its leader says how many there are.
+    copies: Option<u64>,
+}
+
+/// The number of copies that are there, by the word of the log's leader. Nobody is asked where a majority decides.
+fn copies_there(client: &client::Client, log: &LogDetails) -> Option<u64> {
+    if log.min_copies == 0 {
+        return None;
+    }
+    let mut status = client.status().ok()?;
+    status.logs.retain(|seen| seen.id == log.id);
+    if status.logs.is_empty() {
+        // That node does not host it: others know who leads it.
+        let all = client.statuses().ok()?;
+        let mut seen = all.into_iter().flat_map(|status| status.logs);
+        return seen
+            .find(|seen| seen.id == log.id && seen.role == "leader")?
+            .copies;
+    }
+    client.gather_replicas(&mut status);
+    status.logs.first()?.copies
+}
+
+fn show_details(log: &LogDetails, there: Option<u64>) -> Result<()> {
     let hosts = match log.on_all_nodes {
         true => "all nodes",
         false => "its members",
     };
     show::print(format_args!(
-        "log {}: id {}, kind {}, retention: {}\nhosted by {hosts}; {}",
+        "log {}: id {}, kind {}, retention: {}; {}{}\nhosted by {hosts}; {}",
         log.name,
         log.id,
         log.kind,
         log.retention,
+        copies(log.min_copies),
+        are_there(log.min_copies, there),
         voters(&log.members)
     ))
+}
+
+fn are_there(wanted: u32, there: Option<u64>) -> String {
+    match there {
+        _ if wanted == 0 => String::new(),
+        Some(there) if there < u64::from(wanted) => {
+            format!(" ({there} are there now: appends are refused)")
+        }
+        Some(there) => format!(" ({there} are there now)"),
+        None => " (its leader does not say how many are there)".to_owned(),
+    }
+}
+
+fn copies(min_copies: u32) -> String {
+    match min_copies {
+        0 => "acknowledged by: a majority".to_owned(),
+        1 => "acknowledged by: a majority, and 1 copy".to_owned(),
+        more => format!("acknowledged by: a majority, and {more} copies"),
+    }
 }
 
 /// A warning for a log that too few nodes keep for it to outlive one of them.
@@ -276,9 +374,35 @@ fn too_few(log: &LogDetails) -> Option<String> {
     }
 }
 
+/// The zone of each node.
+fn zones(members: Members) -> BTreeMap<u64, Option<String>> {
+    let nodes = members.nodes.into_iter();
+    nodes.map(|node| (node.id, node.zone)).collect()
+}
+
+/// A warning for a log whose voters may all fail together. Where nothing is known of the nodes nothing is said.
+fn zoneless(log: &LogDetails, zones: &BTreeMap<u64, Option<String>>) -> Option<String> {
+    let name = &log.name;
+    let voters = log.members.iter().filter(|member| member.weight > 0);
+    let voters: Vec<u64> = voters.map(|member| member.node).collect();
+    let named: Option<BTreeSet<&Option<String>>> =
+        voters.iter().map(|node| zones.get(node)).collect();
+    let named: Vec<&Option<String>> = named?.into_iter().collect();
+    match named[..] {
+        _ if voters.len() < 2 => None,
+        [None] => Some(format!(
+            "no zones are declared for the voters of {name}: nothing keeps them from failing together (logberg members zone ID NAME)"
+        )),
+        [Some(zone)] => Some(format!(
+            "all voters of {name} are in zone {zone}: when it fails, so does the log"
+        )),
+        _ => None,
+    }
+}
+
 /// A node that is named twice may be a typo for another one.
 fn each_once(option: &str, nodes: &[u64]) -> Result<()> {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     match nodes.iter().find(|node| !seen.insert(**node)) {
         None => Ok(()),
         Some(node) => Err(Failure::usage(format!(
@@ -339,6 +463,7 @@ mod tests {
             members: members.to_vec(),
             on_all_nodes: false,
             retention: "forever".to_owned(),
+            min_copies: 0,
         };
         assert_eq!(too_few(&kept_by(&unlike)), None);
         let two = too_few(&kept_by(&alike)).expect("a word");

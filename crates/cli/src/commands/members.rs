@@ -10,7 +10,8 @@ use client::members::{Action, Change, Log, Members, Planned};
 use client::{Client, Part};
 
 use crate::global::Global;
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 /// Show and change the nodes of the cluster and their weights
 #[derive(Debug, Args)]
@@ -61,7 +62,7 @@ Example:
         #[command(flatten)]
         how: How,
     },
-    /// Take a node out of the cluster, for ever: its id is never used again
+    /// Take a node out of the cluster permanently: its id is never used again
     #[command(after_help = "\
 The others are filled with what it holds first. When this is done it may be stopped and its directory
 deleted.
@@ -294,6 +295,9 @@ fn render_plan(planned: &Planned) -> String {
     for risk in &planned.risks {
         lines.push(format!("RISK  {risk}"));
     }
+    for note in &planned.notes {
+        lines.push(format!("NOTE  {note}"));
+    }
     let all = |weights: &BTreeMap<u64, u64>| {
         let weights: Vec<String> = weights
             .iter()
@@ -326,9 +330,11 @@ fn render_plan(planned: &Planned) -> String {
 fn render(members: &Members) -> String {
     let mut nodes = show::table(&["NODE", "ADDRESS", "ZONE", "KIND", "STATE", "SPEAKS"]);
     for node in &members.nodes {
-        let state = match (node.alive, node.silent_seconds) {
+        let state = match (node.alive, node.last_heard_ms) {
             (true, _) => "alive".to_owned(),
-            (false, Some(seconds)) => format!("silent for {seconds} s"),
+            (false, Some(ms)) => {
+                format!("silent for {}", quantity::time(Duration::from_millis(ms)))
+            }
             (false, None) => "silent".to_owned(),
         };
         let leaves = if node.leaving { ", leaves" } else { "" };

@@ -7,14 +7,18 @@ use crate::global::Global;
 
 // Not by the macro, which rustfmt does not look into.
 mod append;
+mod audit;
+mod auth;
 mod backup;
 mod bench;
+mod completions;
 mod demo;
 mod dev;
 mod doctor;
 mod kv;
 mod leader;
 mod log;
+mod manual;
 mod members;
 mod moved;
 mod node;
@@ -25,6 +29,7 @@ mod scrub;
 mod status;
 mod stream;
 mod streams;
+mod token;
 mod trim;
 mod verify;
 
@@ -73,6 +78,9 @@ commands! {
     stream Stream,
     leader Leader,
     members Members,
+    token Token,
+    auth Auth,
+    audit Audit,
     node Node,
     dev Dev,
     scrub Scrub,
@@ -82,4 +90,6 @@ commands! {
     verify Verify,
     recover Recover,
     bench Bench,
+    completions Completions,
+    manual Manual,
 }

@@ -16,7 +16,8 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    pub fn run(self, _global: &Global) -> Result<()> {
-        self.node.run(KernelConfig::default())
+    pub fn run(self, global: &Global) -> Result<()> {
+        let token = global.token_file.clone();
+        self.node.run(KernelConfig::default(), token)
     }
 }

@@ -9,7 +9,8 @@ use linux::{Kernel, KernelConfig, LinuxDisk};
 use node::rescue::{Rescue, RescueError, RescuedLog};
 use store::{Manifest, ManifestError};
 use terminal::exit::{Failure, Kind};
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 use crate::global::Global;
 

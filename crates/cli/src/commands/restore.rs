@@ -1,8 +1,9 @@
 //! `logberg restore`: a new log from a backup, or the rows of an empty machine.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Error, Result};
+use anyhow::{Context, Error, Result};
 use clap::{Args, ValueEnum};
 use client::backup::{RestoreError, RestoreOptions, Restored};
 use serde::Serialize;
@@ -10,18 +11,19 @@ use serde::Serialize;
 use super::backup::{bar, of_wrong, open};
 use crate::global::Global;
 use terminal::exit::{Failure, Kind};
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 /// Make a new log, of this or another cluster, from a backup
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The whole backup is checked before anything is made. The new log has the same streams in the same order,
+The whole backup is checked before anything is made; of standard input a copy is kept meanwhile, in TMPDIR. The new log has the same streams in the same order,
 with the same labels, bytes, ends and positions; they have new names, which are told, since names say
 which node opened a stream. What was trimmed stays trimmed: zeros are written in its place and trimmed, so
 that positions are kept, unless --positions shift leaves that out.
 
 Not kept are names, slots, and the chain of a stream that went on from one that was trimmed. What the log's
-retention was is set at the end. If restoring stops in the middle, the new log holds a part: delete
+retention and its number of copies (--min-copies) were is set at the end; a number that cannot be had here is told. If restoring stops in the middle, the new log holds a part: delete
 it with `logberg log delete`, and begin again.
 
 A backup of a machine's rows fills the machine of the log of that name, which nodes must have (docs/embedding.md) and
@@ -31,10 +33,11 @@ keys fills the group of that name, which must be empty; `logberg kv restore` bri
 
 Example:
   logberg restore main.lbb --log main-again
-  logberg restore /backup/main --log main --server other:7117")]
+  logberg restore /backup/main --log main --server other:7117
+  ssh elsewhere cat main.lbb | logberg restore - --log main")]
 pub struct Arguments {
-    /// What `logberg backup` made
-    #[arg(value_name = "FILE|DIR")]
+    /// The file or directory that `logberg backup` made; - is standard input
+    #[arg(value_name = "FILE|DIR|-")]
     from: PathBuf,
     /// The log to make; the name that it had, if not given
     #[arg(long, value_name = "NAME")]
@@ -63,6 +66,9 @@ struct Outcome<'a> {
     streams: u64,
     bytes: u64,
     filled_bytes: u64,
+    min_copies: u32,
+    /// The number that was saved, where it is more than there can be here.
+    min_copies_refused: Option<u32>,
     chains_cut: u64,
     streams_split: u64,
     streams_shifted: u64,
@@ -80,7 +86,14 @@ struct Renamed<'a> {
 
 impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
-        let backup = open(&self.from)?;
+        let spooled = match self.from == Path::new("-") {
+            true => Some(spool()?),
+            false => None,
+        };
+        let from = spooled
+            .as_ref()
+            .map_or(self.from.as_path(), |file| file.path());
+        let backup = open(from)?;
         let header = backup.newest().map_err(of_wrong)?;
         let fill: u64 = header.streams.iter().map(|saved| saved.info.trimmed).sum();
         if self.positions.is_none() && fill > FILL_BYTES_MAX {
@@ -107,6 +120,13 @@ impl Arguments {
             false => show::print(render(&restored)),
         }
     }
+}
+
+/// A copy of standard input: a backup is read twice, first to check it.
+fn spool() -> Result<tempfile::NamedTempFile> {
+    let mut file = tempfile::Builder::new().suffix(".lbb").tempfile()?;
+    io::copy(&mut io::stdin().lock(), &mut file).context("cannot copy standard input")?;
+    Ok(file)
 }
 
 pub fn failed(error: RestoreError, log: &str) -> Error {
@@ -148,6 +168,8 @@ fn outcome(restored: &Restored) -> Outcome<'_> {
         bytes: restored.bytes,
         rows: restored.rows,
         filled_bytes: restored.filled_bytes,
+        min_copies: restored.min_copies,
+        min_copies_refused: restored.copies_refused.as_ref().map(|(wanted, _)| *wanted),
         chains_cut: restored.lost.chains_cut,
         streams_split: restored.lost.streams_split,
         streams_shifted: restored.lost.streams_shifted,
@@ -193,6 +215,18 @@ fn render(restored: &Restored) -> String {
         if count > 0 {
             lines.push(format!("{count} stream(s) {what}"));
         }
+    }
+    if restored.min_copies > 0 {
+        lines.push(format!(
+            "appends are acknowledged by a majority, and {} copies, as they were",
+            restored.min_copies
+        ));
+    }
+    if let Some((wanted, why)) = &restored.copies_refused {
+        let log = &restored.log;
+        lines.push(format!(
+            "appends are acknowledged by a majority: the log wanted {wanted} copies, and cannot have them here ({why}); once it can: logberg log set {log} --min-copies {wanted}"
+        ));
     }
     lines.join("\n")
 }

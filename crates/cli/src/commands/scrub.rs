@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::global::Global;
 use terminal::exit::{Failure, Kind};
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 /// Read and compare all replicas of a log now, and repair what has rotted
 #[derive(Debug, Args)]

@@ -11,7 +11,8 @@ use client::admin::{Health, LogStatus, NodeStatus, PeerStatus, State, Status, We
 use super::kv::under_way;
 use crate::global::Global;
 use terminal::exit::{Kind, Said};
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 const WAIT_INTERVAL: Duration = Duration::from_millis(200);
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,12 +21,12 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Answered by the first server that can, from its own point of view: ask each (--server) when they
-may disagree. With --fresh it is what the cluster agreed on by now, or there is no answer: log 0, the
+may disagree. How far the replicas of a log are is its leader's word, who is asked for it, for a second at most. With --fresh it is what the cluster agreed on by now, or there is no answer: log 0, the
 directory, needs a quorum for it. Warnings of all nodes are in each one's answer, for ten seconds after their cause is gone;
 docs/operations.md has a section for each.
 
-Exit codes: 0 healthy; 8 at risk: all is served, and something is wrong; 3 unavailable: something is
-not served, or nobody answers. With --watch there are none. With --wait it is 0 once the state has come about, and
+Exit codes: 0 healthy; 8 at risk: all is served, and something is wrong; 13 degraded: appends to a log are refused, and
+all is read; 3 unavailable: something is not served, or nobody answers. With --watch there are none. With --wait it is 0 once the state has come about, and
 one of the others if that takes longer than --timeout.
 
 Example:
@@ -67,7 +68,7 @@ impl Goal {
     fn is_reached(self, state: State) -> bool {
         match self {
             Goal::Alive => true,
-            Goal::Served => state != State::Unavailable,
+            Goal::Served => state <= State::AtRisk,
             Goal::Healthy => state == State::Healthy,
         }
     }
@@ -79,7 +80,7 @@ impl Arguments {
         let began = Instant::now();
         let terminal = io::stdout().is_terminal();
         loop {
-            let status = match self.fresh {
+            let mut status = match self.fresh {
                 true => client.fresh_status(),
                 false => client.status(),
             };
@@ -88,6 +89,9 @@ impl Arguments {
             if self.wait && !is_reached && began.elapsed() < global.timeout {
                 thread::sleep(WAIT_INTERVAL);
                 continue;
+            }
+            if let Ok(status) = &mut status {
+                client.gather_replicas(status);
             }
             // A cluster that is down is what somebody who watches wants to see, not an end.
             let (json, text) = match (&status, self.watch) {
@@ -114,6 +118,7 @@ impl Arguments {
                 return match state {
                     State::Healthy => Ok(()),
                     State::AtRisk => Err(Said(Kind::AtRisk).into()),
+                    State::Degraded => Err(Said(Kind::Degraded).into()),
                     State::Unavailable => Err(Said(Kind::Unreachable).into()),
                 };
             }
@@ -138,6 +143,7 @@ fn render(status: &Status) -> String {
     if !replicas.is_empty() {
         parts.push(replicas);
     }
+    parts.extend(copies(&status.logs));
     parts.extend(under_way::table_of(&status.slots_under_way));
     if !status.waiting_for.is_empty() {
         let lines: Vec<_> = status
@@ -166,6 +172,7 @@ fn health(health: &Health) -> String {
     let state = match health.state {
         State::Healthy => "healthy",
         State::AtRisk => "at risk",
+        State::Degraded => "degraded (appends to a log are refused)",
         State::Unavailable => "unavailable",
     };
     let mut lines = vec![format!("health: {state}")];
@@ -211,16 +218,8 @@ fn nodes(nodes: &[NodeStatus]) -> String {
     show::lines(&table)
 }
 
-/// The time since, in the unit that people would say it in.
 fn ago(ms: u64) -> String {
-    let seconds = ms / 1000;
-    match seconds {
-        0 => format!("{ms} ms ago"),
-        1..120 => format!("{seconds} s ago"),
-        120..7200 => format!("{} min ago", seconds / 60),
-        7200..172_800 => format!("{} h ago", seconds / 3600),
-        _ => format!("{} days ago", seconds / 86_400),
-    }
+    format!("{} ago", quantity::time(Duration::from_millis(ms)))
 }
 
 fn logs(logs: &[LogStatus]) -> String {
@@ -273,7 +272,26 @@ fn state_of(log: &LogStatus, peer: &PeerStatus) -> &'static str {
     }
 }
 
-/// A table of other replicas, by the leaders among these logs.
+/// Logs that want more copies than a majority's, and whether they have them.
+fn copies(logs: &[LogStatus]) -> Option<String> {
+    let wanting = logs.iter().filter(|log| log.min_copies > 0);
+    let lines: Vec<String> = wanting
+        .map(|log| {
+            let wanted = log.min_copies;
+            let there = match log.copies {
+                Some(there) if there < u64::from(wanted) => {
+                    format!("{there} are there: appends are refused")
+                }
+                Some(there) => format!("{there} are there"),
+                None => "its leader does not say how many are there".to_owned(),
+            };
+            format!("  {}: wants {wanted}; {there}", log.name)
+        })
+        .collect();
+    (!lines.is_empty()).then(|| format!("copies\n{}", lines.join("\n")))
+}
+
+/// A table of other replicas, by the words of the leaders.
 fn replicas(logs: &[LogStatus]) -> String {
     let headings = ["LOG", "REPLICA", "ACCEPTED", "LAG", "MISSING", "STATE"];
     let mut table = show::table(&headings);

@@ -8,7 +8,8 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 use terminal::exit::{Failure, Kind};
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 use self::appending::Append;
 use self::doors::{Doors, Twice, stream_path};
@@ -16,7 +17,7 @@ use self::reading::{Read, Tail};
 use crate::confirm::confirmed;
 use crate::global::Global;
 
-/// Named streams over HTTP: make, append, read, follow, list, fork, close and delete them
+/// Named streams over HTTP: make, append, read, fork, close, delete
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Nodes serve them where they were started with --http, and `logberg dev` does. Any node takes any
@@ -216,7 +217,7 @@ fn list(doors: &mut Doors, prefix: &str, global: &Global) -> Result<()> {
         }
     }
     if global.json {
-        return show::print_json(&json!({ "streams": all }));
+        return show::print_json(&all);
     }
     let text = |value: &Json| show::printable(value.as_str().unwrap_or_default());
     let rows = all.iter().map(|stream| {

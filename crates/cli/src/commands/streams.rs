@@ -6,7 +6,8 @@ use client::admin::{StreamEnd, StreamInfo};
 use client::{Part, StreamName};
 
 use crate::global::Global;
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 /// List the streams of a log, in the order of their opening
 #[derive(Debug, Args)]

@@ -8,7 +8,8 @@ use client::request::Before;
 use crate::confirm::confirmed;
 use crate::global::Global;
 use crate::places;
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 /// Delete the beginning of a log, on every node
 #[derive(Debug, Args)]

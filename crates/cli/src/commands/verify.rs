@@ -13,7 +13,8 @@ use serde::Serialize;
 use shelf::ShelfError;
 use store::{LogReport, Manifest, ManifestError, VerifyError, VerifyReport, ranges, verify};
 use terminal::exit::{Failure, Kind};
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 use crate::global::Global;
 use crate::states::{Found, FoundState, Place};

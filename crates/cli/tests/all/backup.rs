@@ -381,3 +381,39 @@ fn rows_are_asked_of_nodes_that_have_the_machine() {
     assert_eq!(unfinished(place.path()), None);
     assert!(!file.exists());
 }
+
+/// By way of a pipe, and all at once.
+#[test]
+fn a_backup_goes_through_pipes_and_all_logs_are_saved_at_once() {
+    let cluster = Cluster::start(1);
+    cluster.run_well(&["log", "create", "other"]);
+    let content = Content::new(7, 3 << 20);
+    cluster.append("main", &[], content);
+    cluster.append("other", &[], Content::new(8, 1 << 10));
+
+    let poured = cluster.run(&["backup", "main", "--to", "-"]);
+    assert!(poured.status.success(), "{}", err(&poured));
+    let restored = cluster.run_with_input(&["restore", "-", "--log", "again"], &poured.stdout);
+    assert!(restored.status.success(), "{}", err(&restored));
+    let read = cluster.run(&["read", "again"]).stdout;
+    assert_eq!(content.compare(&mut &read[..]), Ok(()));
+    // A stream that was cut on the way is no backup, and makes no log.
+    let cut = &poured.stdout[..poured.stdout.len() - 1];
+    let refused = cluster.run_with_input(&["restore", "-", "--log", "cut"], cut);
+    assert_eq!(refused.status.code(), Some(6), "{}", err(&refused));
+    assert_eq!(cluster.run(&["log", "show", "cut"]).status.code(), Some(5));
+
+    let place = tempfile::tempdir().expect("room");
+    let to = place.path().to_str().expect("plain");
+    let saved = cluster.run_well(&["backup", "--all", "--to", to, "--json"]);
+    let saved: serde_json::Value = serde_json::from_str(&saved).expect("JSON");
+    assert_eq!(saved.as_array().map(Vec::len), Some(3), "{saved}");
+    for log in ["main", "other", "again"] {
+        let path = place.path().join(log);
+        cluster.run_well(&["backup", "verify", path.to_str().expect("plain")]);
+    }
+    let again = cluster.run_well(&["backup", "--all", "--to", to]);
+    assert_eq!(again.matches("nothing has come").count(), 3, "{again}");
+    let one_file = cluster.run(&["backup", "--all", "--to", "-"]);
+    assert_eq!(one_file.status.code(), Some(2), "{}", err(&one_file));
+}

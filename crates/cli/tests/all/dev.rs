@@ -35,12 +35,18 @@ fn it_comes_back_with_its_data_and_minds_its_nodes() {
     let port = free_ports(3).to_string();
 
     let (dev, servers) = start(&directory, &["--port", &port]);
-    // Its nodes have just joined, one after the other: that is no lack of copies.
-    let status = out(&run(&["--server", &servers, "status", "--json"]));
-    assert!(
-        status.contains("\"health\"") && !status.contains("few-copies"),
-        "{status}"
-    );
+    // Its nodes have just joined, one after the other: that is no lack of copies, no silence, and nobody is behind. What a
+    // machine without time to spare does is told all the same.
+    for server in servers.split(',') {
+        let status = out(&run(&["--server", server, "status", "--json"]));
+        let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
+        let warnings = status["health"]["warnings"].as_array().expect("a list");
+        let machine = ["disk-slow", "replica-slow", "process-paused"];
+        let alarms = warnings.iter().filter(|one| {
+            one["state"] != "healthy" && !machine.contains(&one["code"].as_str().unwrap())
+        });
+        assert_eq!(alarms.count(), 0, "{status}");
+    }
     let output = run(&[
         "--server",
         &servers,

@@ -190,34 +190,44 @@ impl Client {
         told.map(|value| value.expect("a reply")).collect()
     }
 
-    /// A connection to the leader of that key's group.
+    /// A connection to the leader of that key's group; a group that has none just now gets one soon.
     pub fn link_for(&mut self, key: &str) -> Link {
-        let number = format!("{}", kv::slot_of(key.as_bytes()));
-        let slots = self.told(&["CLUSTER", "SLOTS"]);
-        let Value::Array(ranges) = slots else {
-            panic!("{slots:?}")
-        };
-        for range in ranges {
-            let Value::Array(range) = range else { continue };
-            let [
-                Value::Integer(first),
-                Value::Integer(last),
-                Value::Array(node),
-            ] = &range[..]
-            else {
-                panic!("{range:?}")
+        let slot = i64::from(kv::slot_of(key.as_bytes()));
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(30) {
+            let slots = self.told(&["CLUSTER", "SLOTS"]);
+            let Value::Array(ranges) = slots else {
+                panic!("{slots:?}")
             };
-            let slot: i64 = number.parse().expect("a number");
-            if (*first..=*last).contains(&slot) {
-                let [Value::Bulk(host), Value::Integer(port), ..] = &node[..] else {
-                    panic!("{node:?}")
-                };
-                let host = String::from_utf8_lossy(host);
-                return Link::to(&format!("{host}:{port}")).expect("it is there");
+            let door = ranges.iter().find_map(|range| leader_of(range, slot));
+            if let Some(link) = door.and_then(|door| Link::to(&door).ok()) {
+                return link;
             }
+            thread::sleep(Duration::from_millis(20));
         }
         panic!("nobody serves {key}")
     }
+}
+
+/// The door of the node that leads the group, if this entry of CLUSTER SLOTS has the slot.
+fn leader_of(range: &Value, slot: i64) -> Option<String> {
+    let Value::Array(range) = range else {
+        return None;
+    };
+    let [
+        Value::Integer(first),
+        Value::Integer(last),
+        Value::Array(node),
+        ..,
+    ] = &range[..]
+    else {
+        panic!("{range:?}")
+    };
+    let [Value::Bulk(host), Value::Integer(port), ..] = &node[..] else {
+        panic!("{node:?}")
+    };
+    let is_there = (*first..=*last).contains(&slot);
+    is_there.then(|| format!("{}:{port}", String::from_utf8_lossy(host)))
 }
 
 fn text(value: &str) -> Value {
@@ -397,6 +407,21 @@ fn a_connections_commands_take_effect_in_their_order() {
             assert_eq!(queued, Value::Simple("QUEUED".into()));
         }
         assert_eq!(link.ask(&["EXEC"]).expect("a reply"), expected);
+    }
+
+    // Watched keys are looked at also where no command has a key, or one has another slot's.
+    link.ask(&["SET", "{x}n", "1"]).expect("a reply");
+    for (words, expected) in [
+        (&["PING"][..], Value::Simple("PONG".into())),
+        (&["SET", "{x}m", "1"], Value::OK),
+    ] {
+        assert_eq!(link.ask(&["WATCH", "{x}n"]).expect("a reply"), Value::OK);
+        assert_eq!(link.ask(&["MULTI"]).expect("a reply"), Value::OK);
+        link.ask(words).expect("a reply");
+        assert_eq!(
+            link.ask(&["EXEC"]).expect("a reply"),
+            Value::Array(vec![expected])
+        );
     }
 
     // What the door answers itself has its place in a transaction, and a flush is a change of what is watched.

@@ -141,10 +141,12 @@ fn keys_that_were_saved_are_read_again_from_another_cluster() {
     let mut client = two.client();
     // A client that watched a key that comes with a backup sees that it changed.
     let mut watcher = client.link_for("string:1");
-    assert_eq!(
-        watcher.ask(&["WATCH", "string:1"]).expect("a reply"),
-        Value::OK
-    );
+    let begun = Instant::now();
+    // The node may not have heard of the map yet.
+    while watcher.ask(&["WATCH", "string:1"]).expect("a reply") != Value::OK {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it is served");
+        thread::sleep(Duration::from_millis(50));
+    }
     let restored = two.logberg(&["kv", "restore", plain(&backup)]);
     assert_eq!(restored.as_array().map(Vec::len), Some(3), "{restored}");
     assert_eq!(watcher.ask(&["MULTI"]).expect("a reply"), Value::OK);
@@ -302,4 +304,44 @@ fn a_map_of_many_parts_is_brought_back() {
     keys.logberg(&["kv", "restore", plain(&backup)]);
     assert_eq!(keys.logberg(&["kv", "map"])["wanted"], map);
     assert_eq!(read(&mut client), had);
+}
+
+/// Parts that came after the map was saved fit no map: they are left alone.
+#[test]
+fn a_backup_that_stopped_between_two_groups_spoils_none_before_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let backup = directory.path().join("backup");
+    fs::create_dir(&backup).expect("there is room");
+    let keys = start(&directory.path().join("nodes"));
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    write(&mut client);
+    keys.logberg(&["kv", "move", "0-100", "--to", "kv-2-of-3"]);
+    let had = read(&mut client);
+    let map = keys.logberg(&["kv", "map"])["wanted"].clone();
+    keys.logberg(&["kv", "backup", "--to", plain(&backup)]);
+
+    keys.logberg(&["kv", "move", "200-5460", "--to", "kv-3-of-3"]);
+    let first = backup.join("kv-1-of-3");
+    keys.logberg(&["backup", "kv-1-of-3", "--to", plain(&first)]);
+    assert!(first.join("part-000002.lbb").exists());
+    keys.logberg(&["kv", "drop", "--yes"]);
+    keys.logberg(&["kv", "restore", plain(&backup)]);
+    assert_eq!(keys.logberg(&["kv", "map"])["wanted"], map);
+    assert_eq!(read(&mut client), had);
+
+    // Groups that are dropped are gone when the command ends, and a half restore is dropped as well.
+    keys.logberg(&["kv", "drop", "--yes"]);
+    keys.logberg(&["kv", "init"]);
+    keys.logberg(&["kv", "drop", "--yes"]);
+    keys.logberg(&["log", "create", "kv-1-of-3", "--kind", "kv"]);
+    keys.logberg(&["restore", plain(&first)]);
+    fails(&keys, &["kv", "init"], 4, "logberg kv drop");
+    keys.logberg(&["kv", "drop", "--yes"]);
+    keys.logberg(&["kv", "init"]);
+
+    fs::remove_file(first.join("part-000002.lbb")).expect("it is there");
+    fs::remove_file(first.join("part-000001.lbb")).expect("it is there");
+    keys.logberg(&["kv", "drop", "--yes"]);
+    fails(&keys, &["kv", "restore", plain(&backup)], 5, "part");
 }

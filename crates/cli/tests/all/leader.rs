@@ -21,7 +21,7 @@ fn json(text: &str) -> Value {
 fn shown(cluster: &Cluster, log: &str) -> Value {
     let all = json(&cluster.run_well(&["leader", "show", "--json"]));
     let mut all = all.as_array().expect("a list").iter();
-    let found = all.find(|shown| shown["log"] == log);
+    let found = all.find(|shown| shown["name"] == log);
     found.expect("every log is shown").clone()
 }
 

@@ -83,7 +83,11 @@ fn a_log_with_members_is_on_their_disks_alone() {
     let stranger = cluster.run(&["log", "create", "some", "--members", "1,7"]);
     assert_eq!(stranger.status.code(), Some(5), "{}", err(&stranger));
     assert!(err(&stranger).contains("no node 7"), "{}", err(&stranger));
-    for (members, said) in [("2", "one voter"), ("1,2", "two voters"), ("1,2,3", "")] {
+    for (members, said) in [
+        ("2", "one voter"),
+        ("1,2", "two voters"),
+        ("1,2,3", "no zones are"),
+    ] {
         let name = format!("of-{}", members.replace(',', "-"));
         let created = cluster.run(&["log", "create", &name, "--members", members]);
         assert_eq!(created.status.code(), Some(0), "{}", err(&created));
@@ -157,5 +161,105 @@ fn a_machines_log_is_written_and_trimmed_by_nothing_else() {
         err(&output).contains("leave the retention away"),
         "{}",
         err(&output)
+    );
+}
+
+/// The number of copies is agreed, kept over restarts, and waited for by the next leader.
+#[test]
+fn a_log_takes_no_appends_while_fewer_copies_are_there_than_it_wants() {
+    let mut cluster = Cluster::start(3);
+    let four = cluster.run(&["log", "create", "safe", "--min-copies", "4"]);
+    assert!(
+        err(&four).contains("4 copies need 4 voters"),
+        "{}",
+        err(&four)
+    );
+    cluster.run_well(&["log", "create", "safe", "--min-copies", "3"]);
+    let shown = json(&cluster.run_well(&["log", "show", "safe", "--json"]));
+    assert_eq!(shown["min_copies"], 3);
+    assert_eq!(shown["copies"], 3);
+    for node in &cluster.nodes {
+        // How far the replicas are is the leader's word, whoever is asked.
+        let status = cluster.status_by(&node.listen);
+        let mut logs = status["logs"].as_array().unwrap().iter();
+        let safe = logs.find(|log| log["name"] == "safe").unwrap();
+        assert_eq!(safe["peers_by"], safe["leader"], "{safe}");
+        assert_eq!(safe["copies"], 3);
+        assert_eq!(safe["peers"][0]["lag_bytes"], 0, "{safe}");
+    }
+    cluster.append("safe", &[], Content::new(1, 1 << 20));
+    cluster.append("main", &[], Content::new(1, 1 << 10));
+
+    let away = cluster.follower("safe");
+    cluster.nodes[away].kill();
+    let refused = cluster.run_with_input(&["append", "safe"], b"more");
+    assert_eq!(refused.status.code(), Some(4), "{}", err(&refused));
+    let said = err(&refused);
+    assert!(said.contains("safe wants 3 copies"), "{said}");
+    let text = cluster.run_well(&["log", "show", "safe"]);
+    assert!(
+        text.contains("(2 are there now: appends are refused)"),
+        "{text}"
+    );
+    let of_majority = cluster.run_with_input(&["append", "main"], b"more");
+    assert_eq!(of_majority.status.code(), Some(0));
+
+    // The log itself can be changed while copies lack.
+    let set = json(&cluster.run_well(&["log", "set", "safe", "--min-copies", "2", "--json"]));
+    assert_eq!(set["min_copies"], 2);
+    cluster.append("safe", &[], Content::new(2, 1 << 20));
+    cluster.run_well(&["log", "set", "safe", "--min-copies", "3"]);
+
+    // A node that rests is asked anew what it holds.
+    cluster.nodes[away].start();
+    cluster.wait_whole();
+    cluster.append("safe", &[], Content::new(3, 1 << 10));
+    for node in &mut cluster.nodes {
+        node.kill();
+    }
+    for node in &mut cluster.nodes {
+        node.start();
+    }
+    cluster.wait_whole();
+    let leader = cluster.leader("safe");
+    cluster.nodes[leader].kill();
+    let refused = cluster.run_with_input(&["append", "safe"], b"more");
+    assert!(
+        err(&refused).contains("safe wants 3 copies"),
+        "{}",
+        err(&refused)
+    );
+    let text = cluster.run_well(&["log", "show", "safe"]);
+    assert!(text.contains("a majority, and 3 copies"), "{text}");
+}
+
+/// The number is a part of a backup; where it cannot be had the restored log is whole, and says what it lacks.
+#[test]
+fn the_copies_that_a_log_wants_come_back_with_its_backup() {
+    let cluster = Cluster::start(3);
+    cluster.run_well(&["log", "create", "safe", "--min-copies", "3"]);
+    cluster.append("safe", &[], Content::new(1, 1 << 16));
+    let place = tempfile::tempdir().expect("a place");
+    let file = place.path().join("safe.lbb");
+    let file = file.to_str().unwrap();
+    cluster.run_well(&["backup", "safe", "--to", file]);
+    cluster.run_well(&["restore", file, "--log", "again"]);
+    let again = json(&cluster.run_well(&["log", "show", "again", "--json"]));
+    assert_eq!(again["min_copies"], 3);
+    let small = ["restore", file, "--log", "small", "--members", "1,2"];
+    let said = cluster.run_well(&small);
+    assert!(
+        said.contains("logberg log set small --min-copies 3"),
+        "{said}"
+    );
+    let small = json(&cluster.run_well(&["log", "show", "small", "--json"]));
+    assert_eq!(small["min_copies"], 0);
+
+    let planned = cluster.run(&["members", "remove", "3", "--plan"]);
+    assert_eq!(planned.status.code(), Some(4), "{}", err(&planned));
+    assert!(
+        err(&planned).contains("wants 3 copies"),
+        "{}",
+        err(&planned)
     );
 }

@@ -368,7 +368,7 @@ fn a_silent_node_is_not_shown_to_hold_what_came_since() {
     let silent = || {
         let shown = shown(&cluster)?;
         let node = &shown["nodes"][dead];
-        (node["alive"] == false && node["silent_seconds"].is_u64()).then_some(shown)
+        (node["alive"] == false && node["last_heard_ms"].is_u64()).then_some(shown)
     };
     let shown = wait_for(silent, || cluster.logs());
     assert_eq!(held(&shown, dead), Value::Null, "{shown}");

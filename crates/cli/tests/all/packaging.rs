@@ -336,3 +336,87 @@ fn the_container_file_names_what_is_there() {
         assert!(seen.contains(&needed), "{needed}");
     }
 }
+
+/// Whoever sets up what watches the nodes copies an address from one of these.
+#[test]
+fn every_document_names_the_same_admin_port() {
+    let default = logberg("x:1", &["node", "--data", "d", "--admin", "--print-config"]).output();
+    let default = out(&default.expect("the binary runs"));
+    assert!(default.contains("admin = \"127.0.0.1:7217\""), "{default}");
+    let root = packaging().join("..");
+    for (file, place) in [
+        ("packaging/node.toml", "# admin = \"127.0.0.1:7217\""),
+        ("packaging/alerts.yaml", "\"HOST1:7217\""),
+        (
+            "docs/operations.md",
+            "`logberg node --admin` (at 127.0.0.1:7217",
+        ),
+        ("docs/limits.md", "127.0.0.1:7217"),
+    ] {
+        let text = fs::read_to_string(root.join(file)).expect("it is there");
+        assert!(text.contains(place), "{file} does not say {place}");
+    }
+}
+
+/// Each link of a document of the package leads to a file of the package.
+#[test]
+fn installed_documents_link_to_what_is_installed() {
+    let tree = Tree::install();
+    let documents = tree.path("/usr/share/doc/logberg");
+    let mut folders = vec![documents.clone()];
+    let (mut links, mut missing) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("it is there") {
+            let path = entry.expect("it is there").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            if path.extension().is_none_or(|extension| extension != "md") {
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("text");
+            for link in text.split("](").skip(1) {
+                let (target, _) = link.split_once(')').unwrap_or((link, ""));
+                let target = target.split('#').next().unwrap_or_default();
+                if target.is_empty() || target.contains("://") || target.contains(' ') {
+                    continue;
+                }
+                links += 1;
+                if !path.with_file_name(target).exists() {
+                    let shown = path.strip_prefix(&documents).unwrap_or(&path);
+                    missing.push(format!("{} links to {target}", shown.display()));
+                }
+            }
+        }
+    }
+    assert!(links >= 50, "{links} links");
+    assert!(missing.is_empty(), "{missing:#?}");
+}
+
+/// A page for every command, and completions that a shell reads.
+#[test]
+fn the_manual_and_the_completions_are_installed() {
+    let tree = Tree::install();
+    for (page, said) in [
+        ("logberg.1", "logberg"),
+        ("logberg-append.1", "append"),
+        ("logberg-log-create.1", "retention"),
+    ] {
+        let path = tree.path("/usr/share/man/man1").join(page);
+        let text = fs::read_to_string(&path).expect(page);
+        assert!(text.starts_with(".ie") || text.starts_with(".TH"), "{text}");
+        assert!(text.contains(said), "{page}");
+    }
+    let bash = tree.path("/usr/share/bash-completion/completions/logberg");
+    let text = fs::read_to_string(&bash).expect("bash's completions");
+    assert!(text.contains("members") && text.contains("--retention"));
+    let checked = Command::new("bash").arg("-n").arg(&bash).output();
+    assert!(checked.is_ok_and(|checked| checked.status.success()));
+    for other in [
+        "zsh/site-functions/_logberg",
+        "fish/vendor_completions.d/logberg.fish",
+    ] {
+        assert!(tree.path("/usr/share").join(other).exists(), "{other}");
+    }
+}

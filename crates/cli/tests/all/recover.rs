@@ -42,6 +42,8 @@ fn everything_in(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
         let path = entry.expect("an entry").path();
         match path.is_dir() {
             true => files.extend(everything_in(&path)),
+            // The socket of a node that was killed.
+            false if !path.is_file() => {}
             false => files.push((path.clone(), fs::read(&path).expect("a file"))),
         }
     }

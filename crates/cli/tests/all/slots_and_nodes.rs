@@ -95,8 +95,9 @@ fn nodes_come_and_go_while_slots_move() {
     let slots = report["slots"].as_array().expect("slots");
     let count = |of: &Json| -> u64 {
         let runs = of["served"].as_array().expect("runs").iter();
-        let ends = |run: &Json, at: usize| run[at].as_u64().expect("a slot");
-        runs.map(|run| ends(run, 1) + 1 - ends(run, 0)).sum()
+        let end = |run: &Json, of: &str| run[of].as_u64().expect("a slot");
+        runs.map(|run| end(run, "last") + 1 - end(run, "first"))
+            .sum()
     };
     assert_eq!(slots.iter().map(count).sum::<u64>(), 16_384, "{report}");
     let said = cluster.run_well(&look);

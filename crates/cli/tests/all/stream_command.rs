@@ -102,7 +102,7 @@ fn a_stream_is_made_appended_to_read_forked_closed_and_deleted() {
     assert!(done(&streams, &["close", "fork"], b"").contains("is closed"));
     assert!(done(&streams, &["close", "fork"], b"").contains("is closed"));
     let list = json(&done(&streams, &["ls", "--json"], b""));
-    let names = list["streams"].as_array().expect("a list").iter();
+    let names = list.as_array().expect("a list").iter();
     let names: Vec<&str> = names
         .map(|one| one["name"].as_str().expect("a name"))
         .collect();
@@ -155,7 +155,7 @@ fn a_pipe_resumes_and_nothing_stands_twice() {
     ];
     let length = || {
         let list = json(&done(&streams, &["ls", "lines", "--json"], b""));
-        list["streams"][0]["bytes"].as_u64().expect("a length") as usize
+        list[0]["bytes"].as_u64().expect("a length") as usize
     };
     let wait = |bytes: usize| {
         let begun = Instant::now();
@@ -223,4 +223,41 @@ fn a_pipe_resumes_and_nothing_stands_twice() {
     stderr.read_to_string(&mut said).expect("text");
     assert_eq!(child.wait().expect("it ends").code(), Some(3), "{said}");
     assert!(said.contains("--http"), "{said}");
+}
+
+#[test]
+fn an_input_that_is_cut_otherwise_is_refused_and_nothing_is_lost_without_a_word() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let streams = Streams::start(directory.path());
+    done(&streams, &["put", "lines", "--type", "text/plain"], b"");
+    let short: String = (0..20)
+        .map(|line| format!("short line {line:02}\n"))
+        .collect();
+    let input = format!("{short}{}\n{short}", "L".repeat(100));
+    let append = |piece: &str, more: &[&str], input: &str| {
+        let words = ["append", "lines", "--producer", "p", "--lines"];
+        let words = [&words[..], &["--piece", piece], more].concat();
+        run(&streams, &words, input.as_bytes())
+    };
+    // A line does not fit: what stands already stays, and nobody is sent to a command that fails again.
+    let cut = append("64", &[], &input);
+    assert_eq!(cut.code, Some(2), "{}", cut.err);
+    assert!(!cut.err.contains("to go on"), "{}", cut.err);
+    let stood = done(&streams, &["read", "lines"], b"");
+    assert_eq!(stood, short[..stood.len()]);
+    assert!(stood.len() >= 200, "{stood:?}");
+    // The same input in other pieces, and another one that is shorter.
+    for (piece, input) in [
+        ("128", &input[..]),
+        ("64KiB", &input),
+        ("64", "short line 00\n"),
+    ] {
+        let refused = append(piece, &["--resume"], input);
+        assert_eq!(refused.code, Some(4), "{piece}: {}", refused.err);
+        assert!(refused.err.contains("poch"), "{}", refused.err);
+        assert_eq!(done(&streams, &["read", "lines"], b""), stood);
+    }
+    let rest = append("128", &["--epoch", "1"], &input[stood.len()..]);
+    assert_eq!(rest.code, Some(0), "{}", rest.err);
+    assert_eq!(done(&streams, &["read", "lines"], b""), input);
 }

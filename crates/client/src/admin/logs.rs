@@ -11,6 +11,7 @@ use crate::request::{NodeIds, Request};
 /// The log that is to be created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewLog {
+    /// The name.
     pub name: String,
     /// The nodes that host it; empty for all of the cluster, also those that join.
     pub members: Vec<u64>,
@@ -18,6 +19,9 @@ pub struct NewLog {
     pub auxiliary: Vec<u64>,
     /// `10GiB`, `7d`, both as `10GiB,7d`; everything if there is none.
     pub retention: Option<String>,
+    /// The number of full members that are to hold what is acknowledged; a majority decides if there is none.
+    pub min_copies: Option<u32>,
+    /// Its writers: clients, or a machine.
     pub kind: LogKind,
 }
 
@@ -51,6 +55,7 @@ impl Client {
             members: NodeIds(new.members.clone()),
             auxiliary: NodeIds(new.auxiliary.clone()),
             retention: new.retention.clone(),
+            min_copies: new.min_copies,
             kind: new.kind,
         };
         let asked = self.cluster.ask(&request, self.deadline())?;

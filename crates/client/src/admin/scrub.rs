@@ -7,7 +7,6 @@ use wire::told::ScrubView;
 use crate::Client;
 use crate::answer::Code;
 use crate::asked::{AdminError, Json};
-use crate::cluster::Cluster;
 use crate::request::Request;
 
 impl Client {
@@ -23,7 +22,7 @@ impl Client {
 
     /// The scrubs of a log at this server; no other is asked.
     pub fn scrub_at(&self, server: &str, log: &str) -> Result<ScrubView, AdminError> {
-        let only = Cluster::new(vec![server.to_owned()], self.cluster.timeouts).alone();
+        let only = self.cluster.only(server);
         let client = Client {
             cluster: Arc::new(only),
         };

@@ -63,11 +63,17 @@ pub type Identity = [u8; 32];
 /// The header of a part: the log and the streams that it is of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
+    /// The id of the cluster.
     pub cluster: String,
+    /// The name of the log.
     pub log: String,
+    /// The number of the log in its cluster.
     pub log_id: u64,
     /// The retention of the log in the cluster: `forever`, `10GiB,7d`.
     pub retention: String,
+    /// The number of full voters that were to hold what is acknowledged; 0 if a majority decided.
+    #[serde(default, skip_serializing_if = "is_none_wanted")]
+    pub min_copies: u32,
     /// Counts the parts from 1.
     pub part: u64,
     /// The identity of the part before, in hex.
@@ -88,13 +94,17 @@ pub struct Header {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MachineKind {
+    /// A machine that a program of one's own embeds.
     #[default]
     State,
+    /// A group of keys.
     Kv,
+    /// A space of named streams.
     Streams,
 }
 
 impl MachineKind {
+    /// The kind of the log that has such a machine.
     pub fn of_log(self) -> LogKind {
         match self {
             MachineKind::State => LogKind::State,
@@ -102,6 +112,10 @@ impl MachineKind {
             MachineKind::Streams => LogKind::Streams,
         }
     }
+}
+
+fn is_none_wanted(copies: &u32) -> bool {
+    *copies == 0
 }
 
 fn is_state(kind: &MachineKind) -> bool {
@@ -147,26 +161,45 @@ impl Pages {
 /// A stream, and how much of it is in this part: `from..length`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saved {
+    /// The stream as it was then.
     #[serde(flatten)]
     pub info: StreamInfo,
+    /// The first position that is in this part; those before it are in earlier parts, or were trimmed.
     pub from: u64,
 }
 
 /// A fault of a backup.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
+    /// It does not begin as one does.
     #[error("it is no backup")]
     NotABackup,
     #[error(
         "it is of version {found} and this program reads {FORMAT_VERSION}: use a newer program"
     )]
-    OtherVersion { found: u32 },
+    /// It was written by a newer program.
+    OtherVersion {
+        /// Its version.
+        found: u32,
+    },
     #[error("it ends before its end, at byte {at}: it was never finished, or it was cut")]
-    Unfinished { at: u64 },
+    /// It was never finished, or was cut.
+    Unfinished {
+        /// The byte at which it ends.
+        at: u64,
+    },
     #[error("it is damaged at byte {at}: {what}")]
-    Damaged { at: u64, what: &'static str },
+    /// A checksum is wrong, or a number cannot be.
+    Damaged {
+        /// The byte at which that is seen.
+        at: u64,
+        /// The fault there.
+        what: &'static str,
+    },
+    /// The parts do not belong together; the sentence says why.
     #[error("{0}")]
     Set(String),
+    /// A file could not be read.
     #[error("reading failed: {0}")]
     Io(#[from] io::Error),
 }
@@ -185,6 +218,9 @@ pub struct PartWriter<W> {
 }
 
 impl<W: Write> PartWriter<W> {
+    /// Begins a part, and writes its header.
+    ///
+    /// Errors: the header is larger than a part may have, or nothing can be written.
     pub fn new(to: W, header: Header) -> io::Result<PartWriter<W>> {
         let json = serde_json::to_vec(&header)?;
         let length = u32::try_from(json.len())
@@ -310,6 +346,9 @@ pub struct PartReader<R> {
 }
 
 impl<R: Read> PartReader<R> {
+    /// Begins to read a part, and checks its header.
+    ///
+    /// Errors: it is no backup, another version's, cut or damaged; or it cannot be read.
     pub fn open(from: R) -> Result<PartReader<R>, BackupError> {
         let mut reader = PartReader {
             from,
@@ -361,6 +400,7 @@ impl<R: Read> PartReader<R> {
         Ok(reader)
     }
 
+    /// The log and the streams that the part is of.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -514,13 +554,20 @@ impl<R: Read> PartReader<R> {
 /// The next thing in a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
+    /// Bytes of a stream, or a page of rows.
     Piece {
+        /// The place of the stream in the header's list; 0 in the backup of a machine.
         stream: usize,
+        /// The position of the first byte.
         position: u64,
+        /// The bytes, whose checksum is right.
         payload: Vec<u8>,
     },
+    /// The end of the part, whose sums are right.
     End {
+        /// The identity of this part: no other has it.
         identity: Identity,
+        /// The bytes of all pieces together.
         bytes: u64,
         /// Of a machine.
         rows: u64,
@@ -536,6 +583,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-pub(super) fn hex(identity: &Identity) -> String {
+/// As headers have it.
+pub fn hex(identity: &Identity) -> String {
     identity.iter().map(|byte| format!("{byte:02x}")).collect()
 }

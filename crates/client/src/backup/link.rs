@@ -1,27 +1,32 @@
 //! A connection on which rows of a machine go to and fro. What is said there is docs/wire.md, `save` and `fill`.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use wire::told::Saving;
 use wire::{Answer, Ask, LINE_BYTES_MAX, Refusal, rows};
+
+use crate::credential::Credential;
+use crate::stream::Stream;
 
 /// No time at all would be no bound to the kernel.
 const PATIENCE_MIN: Duration = Duration::from_millis(1);
 
 /// One request and its conversation.
 pub(super) struct Link {
-    stream: BufReader<TcpStream>,
+    stream: BufReader<Stream>,
 }
 
 /// Why a conversation did not go on.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
+    /// The node refused.
     #[error("{0}")]
     Refused(Refusal),
+    /// The connection broke off, or nothing came in time.
     #[error("{0}")]
     Lost(io::Error),
+    /// The node said what it cannot have meant.
     #[error("it said what this version does not understand: {0}")]
     Garbled(String),
 }
@@ -42,20 +47,24 @@ impl Link {
         server: &str,
         request: &Ask,
         cluster: Option<&str>,
+        credential: Option<&Credential>,
         (connect, patience): (Duration, Duration),
     ) -> Result<Link, LinkError> {
-        let stream = dial(server, connect.min(patience).max(PATIENCE_MIN))?;
-        stream.set_nodelay(true)?;
-        patient(&stream, patience)?;
+        let stream = Stream::dial(server, connect.min(patience).max(PATIENCE_MIN))?;
+        stream.set_patience(patience.max(PATIENCE_MIN))?;
         let line = request.to_line_for(cluster);
-        (&stream).write_all(line.as_bytes())?;
+        let shown = credential.map(Credential::line).unwrap_or_default();
+        (&stream).write_all(&[shown, line.as_bytes()].concat())?;
         let stream = BufReader::with_capacity(64 << 10, stream);
         Ok(Link { stream })
     }
 
     /// From now on whoever says nothing for so long is lost.
     pub fn be_patient(&mut self, patience: Duration) -> Result<(), LinkError> {
-        Ok(patient(self.stream.get_ref(), patience)?)
+        Ok(self
+            .stream
+            .get_ref()
+            .set_patience(patience.max(PATIENCE_MIN))?)
     }
 
     fn answer(&mut self) -> Result<Answer, LinkError> {
@@ -131,21 +140,4 @@ impl Link {
             other => Err(garbled(other.to_line())),
         }
     }
-}
-
-fn patient(stream: &TcpStream, patience: Duration) -> io::Result<()> {
-    let patience = Some(patience.max(PATIENCE_MIN));
-    stream.set_read_timeout(patience)?;
-    stream.set_write_timeout(patience)
-}
-
-fn dial(server: &str, within: Duration) -> io::Result<TcpStream> {
-    let mut last = None;
-    for address in server.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, within) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = Some(error),
-        }
-    }
-    Err(last.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address")))
 }

@@ -1,7 +1,7 @@
 //! Restoring: a new log with the streams of a backup, in their order, each as long and ended as it was; or an empty machine that is given the
 //! rows of another.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use wire::told::Saving;
@@ -16,6 +16,7 @@ use crate::{
     AdminError, AppendError, AppendOptions, Appender, Client, Mode, NewLog, StreamName, StreamPlace,
 };
 
+/// The log that a restore is to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RestoreOptions {
     /// The log to be made.
@@ -30,15 +31,23 @@ pub struct RestoreOptions {
 /// The outcome of a restore.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restored {
+    /// The log that was made.
     pub log: String,
+    /// The streams that were written.
     pub streams: u64,
+    /// Their bytes, or those of a machine's rows.
     pub bytes: u64,
     /// The rows of a machine: that is what was restored.
     pub rows: Option<u64>,
     /// Written, and trimmed again, so that positions are what they were.
     pub filled_bytes: u64,
+    /// The number of full voters that hold what it acknowledges from now on, as it was saved; 0 if a majority decides.
+    pub min_copies: u32,
+    /// The number that was saved and cannot be had here, and why: a majority decides.
+    pub copies_refused: Option<(u32, String)>,
     /// Each stream's saved name, and the name it has now.
     pub names: Vec<(String, String)>,
+    /// What it has not.
     pub lost: Lost,
 }
 
@@ -56,15 +65,19 @@ pub struct Lost {
 /// Why a log was not restored, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
+    /// The backup is damaged, or is none; nothing was made.
     #[error(transparent)]
     Wrong(#[from] Wrong),
+    /// A question to the cluster was not answered.
     #[error(transparent)]
     Admin(#[from] AdminError),
     /// The log was refused, and nothing was made.
     #[error(transparent)]
     NotMade(AdminError),
+    /// Writing stopped.
     #[error(transparent)]
     Append(#[from] AppendError),
+    /// The log has other streams than were written: somebody else wrote there.
     #[error("the log holds other streams than were restored: {0}")]
     Other(String),
     /// The machine has written something.
@@ -84,25 +97,39 @@ pub enum RestoreError {
         "{log} is of kind {found}, and the backup is of one of kind {saved}: restore to another name with --log"
     )]
     OtherKind {
+        /// The log.
         log: String,
+        /// Its kind.
         found: String,
+        /// The kind of the log that was saved.
         saved: LogKind,
     },
     /// ‡ Keys belong to slots, and slots to a group: elsewhere nobody would look for them.
     #[error(
         "the backup is of the keys of {saved}, and {log} serves other slots: restore to the group of that name, and leave --log out"
     )]
-    OtherSlots { saved: String, log: String },
+    OtherSlots {
+        /// The group that was saved.
+        saved: String,
+        /// The group that was to be filled.
+        log: String,
+    },
     /// The cluster's groups serve other slots.
     #[error(
         "this cluster has no group {saved} with slots beside its own ({why}): restore into a cluster without groups, or with the same ones"
     )]
-    OtherGroups { saved: String, why: String },
+    OtherGroups {
+        /// The group that was saved.
+        saved: String,
+        /// The reason.
+        why: String,
+    },
     /// The machine has a part of the rows, and serves nobody.
     #[error(
         "the machine is not filled to its end: {0}; run the same restore again, which goes on, or delete the log"
     )]
     NotFilled(String),
+    /// The conversation with the node that fills the machine broke off.
     #[error(transparent)]
     Link(#[from] LinkError),
 }
@@ -222,6 +249,8 @@ impl Client {
             bytes: all.bytes,
             rows: Some(all.rows),
             filled_bytes: 0,
+            min_copies: 0,
+            copies_refused: None,
             names: Vec::new(),
             lost: Lost::default(),
         })
@@ -289,6 +318,8 @@ impl<'a> Restoring<'a> {
                 bytes: 0,
                 rows: None,
                 filled_bytes: 0,
+                min_copies: 0,
+                copies_refused: None,
                 names: Vec::new(),
                 lost: Lost::default(),
             },
@@ -476,7 +507,24 @@ impl<'a> Restoring<'a> {
             self.client
                 .retain(&self.options.log, &self.header.retention)?;
         }
+        self.want_copies()?;
         Ok(self.restored)
+    }
+
+    /// Here may be fewer voters than where it was saved: the log is whole all the same.
+    fn want_copies(&mut self) -> Result<(), RestoreError> {
+        let wanted = self.header.min_copies;
+        if wanted == 0 {
+            return Ok(());
+        }
+        match self.client.set_log(&self.options.log, None, Some(wanted)) {
+            Ok(_) => self.restored.min_copies = wanted,
+            Err(AdminError::Refused { refusal, .. }) => {
+                self.restored.copies_refused = Some((wanted, refusal.sentence));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
     }
 
     /// Only one stream can have lost a part: what lies before it is gone altogether.
@@ -509,8 +557,9 @@ impl<'a> Restoring<'a> {
     }
 
     /// Compares the restored log with what the cluster says that it holds.
-    fn check(&self) -> Result<(), RestoreError> {
+    fn check(&mut self) -> Result<(), RestoreError> {
         let streams = self.client.streams(&self.options.log)?;
+        self.restored.lost.streams_split += begun_twice(&streams, &self.became);
         let held: u64 = streams.iter().map(|info| info.length - info.trimmed).sum();
         let saved: u64 = self
             .header
@@ -527,6 +576,24 @@ impl<'a> Restoring<'a> {
     }
 }
 
+/// The number of streams that begin behind an empty one of their own: its opening was not answered, and the next attempt
+/// went on with it. Those that are split anyhow are not counted again.
+fn begun_twice(streams: &[StreamInfo], became: &[Became]) -> u64 {
+    let by_name: BTreeMap<&str, &StreamInfo> =
+        streams.iter().map(|s| (s.name.as_str(), s)).collect();
+    let ends = became.iter().flat_map(|one| [one.first, one.last]);
+    let ends: BTreeSet<String> = ends.map(|name| name.to_string()).collect();
+    let begins_twice = |one: &&Became| {
+        let first = one.first.to_string();
+        let first = by_name.get(first.as_str());
+        let before = first.and_then(|first| by_name.get(first.continues.as_ref()?.stream.as_str()));
+        let is_own =
+            before.is_some_and(|before| before.length == 0 && !ends.contains(&before.name));
+        is_own && one.length.is_some()
+    };
+    became.iter().filter(begins_twice).count() as u64
+}
+
 fn of_write(error: io::Error) -> RestoreError {
     let inner = error
         .get_ref()
@@ -537,5 +604,57 @@ fn of_write(error: io::Error) -> RestoreError {
             std::path::Path::new("the log"),
             BackupError::Io(error),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::{Continues, StreamInfo};
+
+    fn stream(name: &str, length: u64, continues: Option<(&str, u64)>) -> StreamInfo {
+        let told = serde_json::json!({"name": name, "length": length, "trimmed": 0, "end": "cut"});
+        StreamInfo {
+            continues: continues.map(|(stream, at)| Continues {
+                stream: stream.to_owned(),
+                at,
+            }),
+            ..serde_json::from_value(told).expect("a stream")
+        }
+    }
+
+    fn whole(name: &str, length: u64) -> Became {
+        let name = name.parse().expect("a name");
+        Became {
+            first: name,
+            last: name,
+            length: Some(length),
+        }
+    }
+
+    #[test]
+    fn a_stream_behind_an_empty_one_that_was_not_asked_for_is_in_more_pieces() {
+        let twice = [
+            stream("1.1.1", 0, None),
+            stream("1.1.2", 9, Some(("1.1.1", 0))),
+        ];
+        assert_eq!(begun_twice(&twice, &[whole("1.1.2", 9)]), 1);
+        // The empty one was saved as one.
+        assert_eq!(
+            begun_twice(&twice, &[whole("1.1.1", 0), whole("1.1.2", 9)]),
+            0
+        );
+        // It is the last piece of the stream before.
+        let split = [
+            stream("1.1.1", 5, None),
+            stream("1.1.2", 0, Some(("1.1.1", 5))),
+            stream("1.1.3", 9, Some(("1.1.2", 0))),
+        ];
+        let before = Became {
+            last: "1.1.2".parse().expect("a name"),
+            length: None,
+            ..whole("1.1.1", 5)
+        };
+        assert_eq!(begun_twice(&split, &[before, whole("1.1.3", 9)]), 0);
     }
 }

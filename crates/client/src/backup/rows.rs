@@ -132,7 +132,13 @@ impl Client {
                 let left = until.saturating_duration_since(Instant::now());
                 let share = left / (round.servers.len() as u32 + 1);
                 let patience = (self.cluster.timeouts.connect, share);
-                let asked = Link::ask(&server, &request, Some(cluster), patience);
+                let asked = Link::ask(
+                    &server,
+                    &request,
+                    Some(cluster),
+                    self.cluster.credential(),
+                    patience,
+                );
                 let begun = asked.and_then(|mut link| {
                     let saving = link.saving()?;
                     // A node that falls silent between pages leaves half of the time to another one.
@@ -185,7 +191,13 @@ impl Client {
                 // A page may wait for a majority's disks.
                 let timeouts = self.cluster.timeouts;
                 let patience = (timeouts.connect, timeouts.total);
-                let link = Link::ask(&server, &request, Some(&cluster), patience);
+                let link = Link::ask(
+                    &server,
+                    &request,
+                    Some(&cluster),
+                    self.cluster.credential(),
+                    patience,
+                );
                 let filled = link.map_err(RestoreError::from).and_then(|mut link| {
                     let progress = &mut |pages, read| {
                         if pages > done {

@@ -10,13 +10,16 @@ use super::format::{BackupError, Header, Identity, Next, PartReader, hex};
 /// One file of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
+    /// The file.
     pub path: PathBuf,
+    /// Its bytes.
     pub file_bytes: u64,
 }
 
 /// A backup whose parts' names are known; its bytes are believed only as they are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
+    /// The parts, in their order.
     pub parts: Vec<Part>,
 }
 
@@ -67,6 +70,15 @@ impl Backup {
         }
     }
 
+    /// As it was when this part was the newest. `None`: it has no such part.
+    pub fn as_of(mut self, part: u64) -> Option<Backup> {
+        let count = usize::try_from(part).ok()?;
+        let is_there = (1..=self.parts.len()).contains(&count);
+        self.parts.truncate(count);
+        is_there.then_some(self)
+    }
+
+    /// The bytes of all parts.
     pub fn file_bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.file_bytes).sum()
     }
@@ -180,8 +192,11 @@ pub(super) struct AllRows {
 
 /// One piece of a stream.
 pub struct Seen<'a> {
+    /// The name of the stream.
     pub stream: &'a str,
+    /// The position of the first byte.
     pub position: u64,
+    /// The bytes.
     pub payload: &'a [u8],
 }
 
@@ -193,7 +208,14 @@ pub struct Stop(pub Box<dyn std::error::Error + Send + Sync>);
 #[derive(Debug, thiserror::Error)]
 pub enum Wrong {
     #[error("{path}: {error}")]
-    Backup { path: PathBuf, error: BackupError },
+    /// A part is not as it was written.
+    Backup {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        error: BackupError,
+    },
+    /// The caller stopped it.
     #[error("{}", .0.0)]
     Stopped(Stop),
 }

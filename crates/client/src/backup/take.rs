@@ -16,11 +16,13 @@ use crate::{AdminError, Client, ReadError, ReadOptions};
 /// Why no backup was taken. Nothing is left behind that could be taken for one.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeError {
+    /// A question to the cluster was not answered.
     #[error(transparent)]
     Admin(#[from] AdminError),
     #[error(
         "log 0 is the cluster's directory, and means nothing elsewhere: save the logs that it names"
     )]
+    /// Log 0 is not saved.
     Directory,
     /// No node gives the rows of its machine.
     #[error("{0}")]
@@ -29,21 +31,43 @@ pub enum TakeError {
     #[error("no node gave the machine's rows in time: {0}")]
     Nobody(String),
     #[error("{server} gave a part of the machine's rows: {why}; begin again")]
-    BrokenOff { server: String, why: String },
+    /// The rows came in part.
+    BrokenOff {
+        /// The node that gave them.
+        server: String,
+        /// Why it stopped.
+        why: String,
+    },
+    /// The log was trimmed beyond what was to be read.
     #[error("the log was trimmed meanwhile: begin again")]
     Trimmed,
+    /// Reading stopped.
     #[error(transparent)]
     Read(ReadError),
     #[error(
         "{0} exists already: name another file, or a directory, which holds one part after the other"
     )]
+    /// There is such a file already.
     Exists(PathBuf),
     #[error("{}: {why}; name another directory", path.display())]
-    OtherLog { path: PathBuf, why: String },
+    /// The directory holds parts of another log.
+    OtherLog {
+        /// The directory.
+        path: PathBuf,
+        /// What it holds.
+        why: String,
+    },
+    /// A part that is there already is damaged.
     #[error(transparent)]
     Wrong(#[from] Wrong),
     #[error("cannot write {}: {error}", path.display())]
-    Io { path: PathBuf, error: io::Error },
+    /// The part could not be written.
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        error: io::Error,
+    },
 }
 
 /// So often rows are asked for that come in part.
@@ -52,13 +76,17 @@ const TRIES_MAX: u32 = 3;
 /// A part that was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Taken {
+    /// The part, or the last one before it if nothing is new.
     pub path: PathBuf,
+    /// What it is of.
     pub header: Header,
+    /// Its identity: no other has it.
     pub identity: Identity,
     /// Bytes of streams in this part, or of rows.
     pub bytes: u64,
     /// Of a machine.
     pub rows: u64,
+    /// The bytes of the file.
     pub file_bytes: u64,
     /// Nothing had come since the part before: no part was written.
     pub nothing_new: bool,
@@ -95,6 +123,38 @@ impl Client {
                 other => return other,
             }
         }
+    }
+
+    /// As [`Client::back_up`], whole, into an open file or pipe. What was written before an error has no end, and is no backup:
+    /// nothing is asked for again.
+    pub fn back_up_into(
+        &self,
+        log: &str,
+        out: File,
+        made_at: String,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Taken, TakeError> {
+        let until = Cell::new(self.deadline());
+        let target = Target {
+            path: PathBuf::from("-"),
+            before: None,
+        };
+        let (header, source) = self.header(log, made_at, &target, until.get())?;
+        let wanted: u64 = header.streams.iter().map(|s| s.info.length - s.from).sum();
+        let progress = &mut |done: u64| progress(done, wanted.max(done));
+        let written = match source {
+            Source::Streams => self.write_part(log, out, header.clone(), progress),
+            Source::Rows(server, link) => write_rows(&server, link, out, header.clone(), progress),
+        }?;
+        Ok(Taken {
+            path: target.path,
+            header,
+            identity: written.identity,
+            bytes: written.bytes,
+            rows: written.rows,
+            file_bytes: 0,
+            nothing_new: false,
+        })
     }
 
     fn back_up_once(
@@ -190,7 +250,8 @@ impl Client {
         if info.id == 0 {
             return Err(TakeError::Directory);
         }
-        let kind = self.log(log)?.kind;
+        let details = self.log(log)?;
+        let kind = details.kind;
         let kinds = [MachineKind::State, MachineKind::Kv, MachineKind::Streams];
         let mut kinds = kinds.into_iter();
         let machines = kinds.find(|known| known.of_log().to_string() == kind);
@@ -206,6 +267,7 @@ impl Client {
             log: log.to_owned(),
             log_id: info.id,
             retention: info.retention,
+            min_copies: details.min_copies,
             part: 1,
             after: None,
             made_at,

@@ -30,6 +30,7 @@ fn header(streams: Vec<Saved>) -> Header {
         log: "main".to_owned(),
         log_id: 7,
         retention: "forever".to_owned(),
+        min_copies: 2,
         part: 1,
         after: None,
         made_at: "2026-01-01T00:00:00Z".to_owned(),

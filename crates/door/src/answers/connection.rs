@@ -1,5 +1,6 @@
 //! PING, HELLO, CLIENT: about the connection.
 
+use letters::Shown;
 use resp::{Protocol, Value};
 
 use super::{REDIS_VERSION, error, is, no_subcommand, number, text, wrong_count};
@@ -24,7 +25,13 @@ pub fn select(words: &[&[u8]]) -> Value {
     }
 }
 
-pub fn hello(client: &mut Client, words: &[&[u8]]) -> Value {
+/// `authenticate`: who somebody is that shows a name and a secret.
+pub fn hello(
+    client: &mut Client,
+    words: &[&[u8]],
+    authenticate: impl Fn(&[u8], &[u8]) -> Result<Shown, Value>,
+) -> Value {
+    let mut shown = None;
     let mut protocol = client.protocol;
     if let Some(version) = words.get(1) {
         protocol = match number(version) {
@@ -40,9 +47,10 @@ pub fn hello(client: &mut Client, words: &[&[u8]]) -> Value {
     let mut rest = words.get(2..).unwrap_or_default();
     while let [option, ..] = rest {
         rest = match rest {
-            [_, user, _, rest @ ..] if is(option, "auth") => {
-                if !is(user, "default") {
-                    return error("WRONGPASS invalid username-password pair or user is disabled.");
+            [_, user, secret, rest @ ..] if is(option, "auth") => {
+                match authenticate(user, secret) {
+                    Ok(who) => shown = Some(who),
+                    Err(value) => return value,
                 }
                 rest
             }
@@ -63,6 +71,9 @@ pub fn hello(client: &mut Client, words: &[&[u8]]) -> Value {
         client.name = name.to_vec();
     }
     client.protocol = protocol;
+    if let Some(shown) = shown {
+        client.shown = shown;
+    }
     let version = match protocol {
         Protocol::Resp2 => 2,
         Protocol::Resp3 => 3,

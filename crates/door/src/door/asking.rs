@@ -169,13 +169,7 @@ impl Door {
         // ‡ No group has this name: what follows waits for all of them.
         client.group = Some(String::new());
         if led.is_empty() {
-            let value = match joins {
-                Joins::Sum => Value::Integer(0),
-                Joins::Items => Value::Array(Vec::new()),
-                Joins::Scan => Value::Array(vec![Value::bulk("0"), Value::Array(Vec::new())]),
-                Joins::First if name.starts_with("flush") => Value::OK,
-                Joins::First => Value::Null,
-            };
+            let value = super::nothing::reply(words);
             self.answer(now, id, number, protocol, Some(&value));
             return Next::Taken;
         }

@@ -1,6 +1,7 @@
 //! One request: answered here, or handed to a group.
 
 use kv::{CommandSpec, check_words};
+use letters::Shown;
 use ops::Time;
 use resp::{Protocol, Value};
 
@@ -35,7 +36,28 @@ impl Door {
                 return Next::Taken;
             }
         };
-        let is_now = ["exec", "discard", "multi", "watch", "quit", "reset"];
+        // Nothing is looked at while nobody is asked for a token.
+        if self.guard.asks() {
+            if self.guard.waits(now) {
+                return Next::Waits;
+            }
+            let wall_ms = self.now_us(now) / 1000;
+            let Some(client) = self.clients.get_mut(&id) else {
+                return Next::Taken;
+            };
+            if let Some(refusal) = self.guard.refusal(&client.shown, spec, words, wall_ms) {
+                if let Some(transaction) = &mut client.transaction {
+                    transaction.has_failed = true;
+                }
+                client.answer(&refusal);
+                self.counts.refuse(Some(place_of(spec)));
+                return Next::Taken;
+            }
+        }
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Next::Taken;
+        };
+        let is_now = ["exec", "discard", "multi", "watch", "quit", "reset", "auth"];
         if let Some(transaction) = &mut client.transaction
             && !is_now.contains(&spec.name)
         {
@@ -66,7 +88,8 @@ impl Door {
             return Next::Taken;
         };
         let value = match spec.name {
-            "hello" => connection::hello(client, words),
+            "auth" => self.authenticate(now, id, words.get(1..).unwrap_or_default()),
+            "hello" => self.hello(now, id, words),
             "client" if !words.get(1).is_some_and(|word| is(word, "list")) => {
                 match connection::client(client, words) {
                     Some(value) => value,
@@ -86,6 +109,7 @@ impl Door {
                 client.protocol = Protocol::Resp2;
                 client.name.clear();
                 client.wants = Wants::All;
+                client.shown = Shown::Nothing;
                 self.unwatch(id);
                 Value::Simple("RESET".into())
             }
@@ -120,15 +144,41 @@ impl Door {
         Next::Taken
     }
 
+    /// `AUTH TOKEN`, `AUTH NAME SECRET`.
+    fn authenticate(&mut self, now: Time, id: u64, words: &[&[u8]]) -> Value {
+        let taken = self.guard.take(words, self.now_us(now) / 1000);
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Value::OK;
+        };
+        match taken {
+            Ok(shown) => {
+                client.shown = shown;
+                Value::OK
+            }
+            Err(value) => value,
+        }
+    }
+
+    fn hello(&mut self, now: Time, id: u64, words: &[&[u8]]) -> Value {
+        let wall_ms = self.now_us(now) / 1000;
+        let (guard, asks) = (&self.guard, self.guard.asks());
+        let Some(client) = self.clients.get_mut(&id) else {
+            return Value::OK;
+        };
+        connection::hello(client, words, |name, secret| match asks {
+            true => guard.take(&[name, secret], wall_ms),
+            // Where nothing is asked for, the one user there is has no password.
+            false if is(name, "default") => Ok(Shown::Nothing),
+            false => Err(error(crate::guard::WRONG)),
+        })
+    }
+
     /// The answer to what is neither about rows nor changes how this connection goes on: in a transaction, too.
     pub(super) fn own_answer(&mut self, now: Time, id: u64, name: &str, words: &[&[u8]]) -> Value {
         match name {
             "ping" => connection::ping(words),
             "echo" => Value::bulk(words.get(1).copied().unwrap_or_default()),
             "select" => connection::select(words),
-            "auth" => error(
-                "ERR Client sent AUTH, but no password is set. Did you mean AUTH <username> <password>?",
-            ),
             "client" if words.get(1).is_some_and(|word| is(word, "list")) => {
                 let lines = self.clients.values().map(connection::line);
                 let lines: String = lines.map(|line| line + "\n").collect();

@@ -53,6 +53,9 @@ pub enum Frame {
     WantSlots(Vec<u8>),
     /// To a node that has no replicas of them: the groups of keys that the sender leads, all of them. ‡ A hint: whoever believes an old one is sent on.
     Leads(Vec<LogId>),
+    /// To the directory's leader: a request of somebody at the sender's admin socket, as a line that says so; and its answer.
+    AskDirector(Piece),
+    TellDirector(Piece),
     /// The past of the sender's disk: the first frame of a connection, and sent again when it grew.
     Past(Told),
 }
@@ -101,6 +104,7 @@ impl Frame {
             | Frame::Serves { .. }
             | Frame::WantSlots(_)
             | Frame::Leads(_) => version::KINDS,
+            Frame::AskDirector(_) | Frame::TellDirector(_) => version::TOKENS,
             _ => version::FIRST,
         }
     }
@@ -199,6 +203,8 @@ const TELL_GROUP: u8 = 14;
 const SERVES: u8 = 15;
 const WANT_SLOTS: u8 = 16;
 const LEADS: u8 = 17;
+const ASK_DIRECTOR: u8 = 18;
+const TELL_DIRECTOR: u8 = 19;
 
 pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
     let mut out = vec![0; CONTROL_PREFIX];
@@ -268,6 +274,14 @@ pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
         Frame::TellGroup(piece) => {
             piece.put(&mut out);
             (TELL_GROUP, piece.log)
+        }
+        Frame::AskDirector(piece) => {
+            piece.put(&mut out);
+            (ASK_DIRECTOR, piece.log)
+        }
+        Frame::TellDirector(piece) => {
+            piece.put(&mut out);
+            (TELL_DIRECTOR, piece.log)
         }
         Frame::Serves { log, parts } => {
             parts.put(&mut out);
@@ -406,6 +420,17 @@ pub fn decode_control_body(prefix: &ControlPrefix, body: &[u8]) -> Result<Frame,
         TELL_PIECE => Frame::TellPiece(Piece::parse(prefix.log, from)?),
         ASK_GROUP => Frame::AskGroup(Piece::parse(prefix.log, from)?),
         TELL_GROUP => Frame::TellGroup(Piece::parse(prefix.log, from)?),
+        ASK_DIRECTOR if prefix.log == LogId(0) => {
+            Frame::AskDirector(Piece::parse(prefix.log, from)?)
+        }
+        TELL_DIRECTOR if prefix.log == LogId(0) => {
+            Frame::TellDirector(Piece::parse(prefix.log, from)?)
+        }
+        ASK_DIRECTOR | TELL_DIRECTOR => {
+            return Err(FrameError::Invalid(
+                "a request of the directory, of one log",
+            ));
+        }
         SERVES => Frame::Serves {
             log: prefix.log,
             parts: Vec::parse(from)?,

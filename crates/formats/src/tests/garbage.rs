@@ -92,6 +92,19 @@ fn frame() -> impl Strategy<Value = Frame> {
         })),
         vec(any::<u32>(), 0..4)
             .prop_map(|groups| { Frame::Leads(groups.into_iter().map(LogId).collect()) }),
+        (any::<u64>(), vec(any::<u8>(), 0..40), any::<bool>()).prop_map(
+            |(request, bytes, asks)| {
+                let piece = crate::frame::Piece {
+                    log: LogId(0),
+                    request,
+                    bytes,
+                };
+                match asks {
+                    true => Frame::AskDirector(piece),
+                    false => Frame::TellDirector(piece),
+                }
+            }
+        ),
         (any::<u32>(), stream(), any::<u64>(), 0..u64::MAX).prop_map(
             |(log, stream, request, from)| Frame::FetchBytes(FetchBytes {
                 log: LogId(log),

@@ -1,5 +1,5 @@
 //! The bytes of every frame and record, kept under `testdata/`. A change of them is a change of the
-//! format: `UPDATE_GOLDEN=1 cargo test -p formats golden` rewrites them, to be read before commit.
+//! format: `UPDATE_GOLDEN=1 cargo test -p logberg-formats golden` rewrites them, to be read before commit.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -157,6 +157,7 @@ fn wish() -> Wish {
         weights: vec![(NodeId(1), 1), (NodeId(4), 2)],
         auxiliaries: vec![NodeId(4)],
         sealed: false,
+        min_copies: 0,
     }
 }
 

@@ -102,6 +102,7 @@ prop_compose! {
         weights in proptest::collection::btree_map(any::<u32>(), 1u32.., 0..4),
         auxiliaries in proptest::collection::btree_set(any::<u32>(), 0..4),
         sealed in any::<bool>(),
+        min_copies in 0u32..5,
     ) -> Wish {
         Wish {
             number,
@@ -110,6 +111,7 @@ prop_compose! {
             weights: weights.into_iter().map(|(node, weight)| (NodeId(node), weight)).collect(),
             auxiliaries: auxiliaries.into_iter().map(NodeId).collect(),
             sealed,
+            min_copies,
         }
     }
 }

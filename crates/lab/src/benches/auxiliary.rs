@@ -20,12 +20,13 @@ use serde::Serialize;
 
 use bench::latency::{median, ms, rounded};
 use bench::load::{Content, Plan, Writer};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions, log_of};
 use testbed::environment::Machine;
 use testbed::level;
 use testbed::scratch::Place;
 use testbed::watch::{Watch, sleep_until};
+use wire::quantity;
 
 use returned::Returned;
 

@@ -16,12 +16,13 @@ use serde::Serialize;
 
 use bench::latency::{median, quantile_ms, rounded};
 use bench::load::{Content, Plan, Writer};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions, log_of};
 use testbed::environment::Machine;
 use testbed::level;
 use testbed::scratch::{Place, Scratch};
 use testbed::watch::{Watch, sleep_until};
+use wire::quantity;
 
 const HELP: &str = "\
 The ratio is that of the median p99 while a node catches up to the median p99 before it stood still.

@@ -17,12 +17,13 @@ use serde::Serialize;
 
 use bench::latency::{quantile_ms, rounded};
 use bench::load::{Content, Plan, Writer};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::environment::Machine;
 use testbed::level;
 use testbed::scratch::{Place, Scratch};
 use testbed::watch::{Watch, sleep_until};
+use wire::quantity;
 
 const HELP: &str = "\
 Ends with 1 if any log of any node changed its term.

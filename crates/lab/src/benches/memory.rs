@@ -15,12 +15,13 @@ use serde::Serialize;
 
 use bench::latency::rounded;
 use bench::load::{Content, Plan, Writer};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::environment::Machine;
 use testbed::process::peak_rss_bytes;
 use testbed::scratch::{Place, Scratch};
 use testbed::watch::{Watch, sleep_until};
+use wire::quantity;
 
 const HELP: &str = "\
 Peaks are VmHWM of each node's process, from its start to the last byte.

@@ -5,7 +5,7 @@
 //!   move  auxiliary  memory           paper                             instructions
 //!   catch-up  many-logs               rivals
 //!   reconfigure  elections  recover
-//!   shelf  guest  kv  http
+//!   shelf  guest  kv  http  waited
 //! ```
 //!
 //! `raw`: appends that are waited for, beside which others are measured.
@@ -22,6 +22,7 @@ pub mod moves;
 pub mod reconfigure;
 pub mod recover;
 pub mod shelf;
+pub mod waited;
 
 pub mod paper;
 pub mod rivals;

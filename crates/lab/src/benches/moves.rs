@@ -19,12 +19,13 @@ use serde::Serialize;
 use bench::latency::{median, ms, rounded};
 use bench::load::{Content, Plan, Writer};
 use bench::promise::{Promise, lost_bytes};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::environment::Machine;
 use testbed::level;
 use testbed::scratch::Place;
 use testbed::watch::{Watch, sleep_until};
+use wire::quantity;
 
 const HELP: &str = "\
 Each move names the next node in turn. Ends with 1 if anything that was acknowledged cannot be read back.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use client::{AppendOptions, Client};
 
-use super::guest::callers::Callers;
+use super::guest::callers::{Callers, Figures};
 use testbed::watch::sleep_until;
 
 /// The median latency of one appender, in ms.
@@ -18,6 +18,17 @@ pub fn p50_ms(
     warm_up: Duration,
     counted: Duration,
 ) -> Result<f64> {
+    Ok(figures(client, log, bytes, warm_up, counted)?.p50_ms)
+}
+
+/// The latencies of one appender.
+pub fn figures(
+    client: &Client,
+    log: &str,
+    bytes: usize,
+    warm_up: Duration,
+    counted: Duration,
+) -> Result<Figures> {
     let appender = client.append(log, AppendOptions::default())?;
     let acknowledgements = appender.acknowledgements();
     let appender = std::sync::Arc::new(Mutex::new(appender));
@@ -37,5 +48,5 @@ pub fn p50_ms(
     drop(callers);
     let mut appender = appender.lock().unwrap_or_else(PoisonError::into_inner);
     appender.close()?;
-    Ok(figures.p50_ms)
+    Ok(figures)
 }

@@ -20,12 +20,13 @@ use bench::latency::{median, quantile_ms, rounded};
 use bench::load::{Content, Plan, Writer};
 use bench::report::plot::{Axis, Line, Lines};
 use bench::report::{self, Page};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions, log_of};
 use testbed::environment::Machine;
 use testbed::level;
 use testbed::scratch::Place;
 use testbed::watch::{Watch, sleep_until};
+use wire::quantity;
 
 const HELP: &str = "\
 Four nodes; three of them have two votes each. A round of changes takes both votes of one node, that does

@@ -21,10 +21,11 @@ use serde::Serialize;
 use shelf::{Applied, Batch, Identity, Settings, Shelf, Tree};
 
 use bench::latency::{histogram, median, rounded};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::environment::Machine;
 use testbed::scratch::{Place, Scratch, go_on};
 use testbed::watch::Watch;
+use wire::quantity;
 
 const HELP: &str = "\
 Rows come in batches, as a replica applies frames, and two other threads flush and compact. Beside the

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::benches::{
     auxiliary, catch_up, elections, guest, http, instructions, kv, many_logs, memory, moves, paper,
-    reconfigure, recover, rivals, shelf,
+    reconfigure, recover, rivals, shelf, waited,
 };
 use crate::global::Global;
 
@@ -48,6 +48,7 @@ enum Bench {
     Guest(guest::Arguments),
     Kv(kv::Arguments),
     Http(http::Arguments),
+    Waited(waited::Arguments),
     Paper(paper::Arguments),
     Rivals(rivals::Arguments),
     Instructions(instructions::Arguments),
@@ -70,6 +71,7 @@ impl Arguments {
             Bench::Guest(arguments) => arguments.run(json),
             Bench::Kv(arguments) => arguments.run(json),
             Bench::Http(arguments) => arguments.run(json),
+            Bench::Waited(arguments) => arguments.run(json),
             Bench::Paper(arguments) => arguments.run(json),
             Bench::Rivals(arguments) => arguments.run(json),
             Bench::Instructions(arguments) => arguments.run(json),

@@ -37,7 +37,7 @@ impl Arguments {
             tracing::warn!(file = %file.display(), "the disk fails as this file says");
         }
         kernel.faults.file = self.faults;
-        self.node.run(kernel)
+        self.node.run(kernel, None)
     }
 }
 

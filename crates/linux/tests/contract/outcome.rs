@@ -18,10 +18,11 @@ pub fn kind(error: &io::Error) -> String {
     }
 }
 
-/// `A*8192 0*4096`: bytes in runs, what was never written as 0.
+/// `A*8192 0*4096 B*4096`: bytes in runs, what was never written as 0. Zeros at the end are as good as the end: a kernel may grow a file by some.
 pub fn letters(bytes: &[u8]) -> String {
     let mut runs: Vec<(u8, usize)> = Vec::new();
-    for byte in bytes {
+    let end = bytes.iter().rposition(|byte| *byte != 0);
+    for byte in &bytes[..end.map_or(0, |last| last + 1)] {
         match runs.last_mut() {
             Some((last, count)) if last == byte => *count += 1,
             _ => runs.push((*byte, 1)),

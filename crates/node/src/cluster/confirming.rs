@@ -33,6 +33,8 @@ pub struct Asked {
 #[derive(Default)]
 pub struct Confirming {
     confirmed: bool,
+    /// It was so once since this start.
+    before: bool,
     asked: Asked,
     /// The time since which this node follows a leader of log 0 whose program is too old to be asked.
     follows_since: Option<Time>,
@@ -84,7 +86,15 @@ impl Cluster {
     /// Confirms anew what this node knows of log 0, which has another leader.
     pub fn doubt_directory(&mut self, due: &mut Due) {
         due.awake.wake_all();
-        self.confirming = Confirming::default();
+        self.confirming = Confirming {
+            before: self.was_confirmed(),
+            ..Confirming::default()
+        };
+    }
+
+    /// Whether all that was chosen before this start was read, and perhaps more was chosen since.
+    pub fn was_confirmed(&self) -> bool {
+        self.confirming.confirmed || self.confirming.before
     }
 
     pub fn confirm_directory(&mut self, lent: &mut Lent<'_>) {

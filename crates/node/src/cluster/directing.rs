@@ -108,6 +108,7 @@ impl Cluster {
                     auxiliary: Vec::new(),
                     hosts: Vec::new(),
                     retention: Retention::default(),
+                    min_copies: 0,
                     kind: LogKind::Bytes,
                 },
             );

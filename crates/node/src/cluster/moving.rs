@@ -22,6 +22,7 @@ use formats::LogId;
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, Change, Configuration, Era, Input, NodeId, Role, Slot, Term, Time};
 use replica::{Env, Log};
+use wire::quantity;
 
 use super::Cluster;
 use crate::directory::{Command, DIRECTORY};
@@ -288,8 +289,9 @@ impl Look<'_> {
             .saturating_add(state_bytes)
             .saturating_add(self.env.limits.disk_reserve_bytes);
         (free < needed).then(|| {
+            let (free, needed) = (quantity::shown(free), quantity::shown(needed));
             format!(
-                "the disk of node {node} has {free} bytes free, and what that node still lacks needs {needed}: free space there, or undo the change"
+                "the disk of node {node} has {free} free, and what that node still lacks needs {needed}: free space there, or undo the change"
             )
         })
     }
@@ -341,7 +343,7 @@ impl Look<'_> {
             let missing = engine
                 .peer_missing_bytes(node)
                 .filter(|missing| *missing > 0);
-            let missing = missing.map_or("bytes".into(), |missing| format!("{missing} bytes"));
+            let missing = missing.map_or("bytes".into(), quantity::shown);
             return Some(format!("node {node} is being filled: it lacks {missing}"));
         }
         let near = self.env.limits.unchosen_bytes_max / 4;

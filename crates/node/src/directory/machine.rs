@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use slots::Map;
 
 use super::members::Members;
+use super::tokens::{Rights, Switch, TokenEntry};
 use super::wishes::Touched;
 use super::{Command, Directory, LogEntry, Marked, NodeEntry, Versions};
 
@@ -37,6 +38,10 @@ struct Page {
     wishes: u64,
     #[serde(default, skip_serializing_if = "is_new")]
     slots: Map,
+    #[serde(default, skip_serializing_if = "is_default")]
+    auth: Switch,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    tokens: BTreeMap<String, TokenEntry>,
 }
 
 /// The part of a snapshot behind the logs, in one piece: some 100 bytes a log.
@@ -50,6 +55,12 @@ struct Rest<'a> {
     wishes: u64,
     #[serde(skip_serializing_if = "is_new")]
     slots: &'a Map,
+    #[serde(skip_serializing_if = "is_default")]
+    auth: &'a Switch,
+}
+
+fn is_default(auth: &Switch) -> bool {
+    *auth == Switch::default()
 }
 
 fn is_new(slots: &Map) -> bool {
@@ -65,6 +76,8 @@ pub enum Place {
     Nodes(Option<NodeId>),
     Logs(Option<LogId>),
     Rest,
+    /// Tokens, after this one.
+    Tokens(Option<String>),
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -128,11 +141,24 @@ impl StateMachine for Directory {
                     rescues: u64::from(self.rescues),
                     wishes: self.wishes,
                     slots: &self.slots,
+                    auth: &self.rights.switch,
                 };
                 let rest = serde_json::to_vec(&rest).expect(ALWAYS_JSON);
                 into.extend_from_slice(&rest[b"{".len()..]);
-                return false;
+                if self.rights.tokens.is_empty() {
+                    return false;
+                }
+                into.truncate(into.len() - b"}".len());
+                into.extend_from_slice(br#","tokens":{"#);
+                Place::Tokens(None)
             }
+            Place::Tokens(after) => match some_tokens(&self.rights.tokens, after.as_ref(), into) {
+                Some(last) => Place::Tokens(Some(last)),
+                None => {
+                    into.extend_from_slice(b"}}");
+                    return false;
+                }
+            },
         };
         true
     }
@@ -160,6 +186,10 @@ impl StateMachine for Directory {
             rescues: u32::try_from(page.rescues).map_err(|_| Unknown("too many rescues".into()))?,
             wishes: page.wishes,
             slots: Arc::new(page.slots),
+            rights: Arc::new(Rights {
+                tokens: page.tokens,
+                switch: page.auth,
+            }),
             speaks: self.speaks,
         };
         Ok(())
@@ -203,6 +233,30 @@ fn some_entries<K: Copy + Ord + Display, V: Serialize>(
     last
 }
 
+/// As [`some_entries`], of tokens: a name is a text of its own, and one token may be large.
+fn some_tokens(
+    tokens: &BTreeMap<String, TokenEntry>,
+    after: Option<&String>,
+    into: &mut Vec<u8>,
+) -> Option<String> {
+    let begin = into.len();
+    let mut last: Option<&String> = None;
+    let from = after.map_or(Unbounded, Excluded);
+    for (name, entry) in tokens.range::<String, _>((from, Unbounded)) {
+        if into.len() - begin >= PIECE_BYTES {
+            break;
+        }
+        if after.or(last).is_some() {
+            into.push(b',');
+        }
+        serde_json::to_writer(&mut *into, name).expect(ALWAYS_JSON);
+        into.push(b':');
+        serde_json::to_writer(&mut *into, entry).expect(ALWAYS_JSON);
+        last = Some(name);
+    }
+    last.cloned()
+}
+
 fn unknown(error: serde_json::Error) -> Unknown {
     Unknown(error.to_string())
 }
@@ -225,6 +279,8 @@ mod tests {
             rescues: u64::from(directory.rescues),
             wishes: directory.wishes,
             slots: (*directory.slots).clone(),
+            auth: directory.rights.switch.clone(),
+            tokens: directory.rights.tokens.clone(),
         };
         serde_json::to_vec(&page).unwrap()
     }
@@ -260,6 +316,24 @@ mod tests {
         assert_eq!(snapshot(&directory), page(&directory));
         (directory.rescues, directory.wishes) = (1, 2);
         assert_eq!(snapshot(&directory), page(&directory));
+        for number in 0..700 {
+            let command = format!(
+                r#"{{"command":"put-token","name":"t{number}","hashes":[{{"sha256":"{}"}}],"grants":["all on *","read on log/{}"],"expires_ms":9000,"by":{{"socket":1}},"at_ms":{number}}}"#,
+                "a5".repeat(32),
+                "a".repeat(20)
+            );
+            StateMachine::apply(&mut directory, command.as_bytes()).unwrap();
+            if number < 3 {
+                assert_eq!(snapshot(&directory), page(&directory));
+            }
+        }
+        let on = br#"{"command":"set-auth","on":true,"by":{"token":"t7"},"at_ms":800}"#;
+        StateMachine::apply(&mut directory, on).unwrap();
+        assert!(directory.rights.switch.on && directory.rights.switch.clock_ms == 800);
+        assert_eq!(snapshot(&directory), page(&directory));
+        let mut restored = Directory::default();
+        restored.restored(snapshot(&directory)).unwrap();
+        assert_eq!(restored, directory, "who may do what outlives a snapshot");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Zones: the zone that an operator sets by `members zone` holds until the node is started with another zone
 //! than it said before. A node that says none changes nothing.
 
+use std::collections::BTreeMap;
+
 use formats::LogId;
 use wire::{NodeKind, Standing};
 
@@ -48,6 +50,20 @@ impl Directory {
         let stand_in: Vec<u32> = stand_in.collect();
         meant.extend(stand_in);
         meant
+    }
+
+    /// The number of voters that are to hold all bytes of a log.
+    pub fn full_voters(&self, log: LogId) -> usize {
+        let wanted = self.members.wanted.get(&log.0);
+        wanted.map_or(0, |wanted| self.full_voters_of(log, &wanted.weights))
+    }
+
+    /// … with these weights.
+    pub fn full_voters_of(&self, log: LogId, weights: &BTreeMap<u32, u32>) -> usize {
+        let auxiliary = self.meant_auxiliaries(log);
+        let voters = weights.iter().filter(|(_, weight)| **weight > 0);
+        let full = voters.filter(|(node, _)| !auxiliary.contains(node) && !self.stands_in(**node));
+        full.count()
     }
 }
 

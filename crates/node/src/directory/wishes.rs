@@ -61,6 +61,7 @@ impl Directory {
             weights: weights.map(|(node, w)| (NodeId(*node), *w)).collect(),
             auxiliaries,
             sealed: entry.is_some_and(|entry| entry.sealing),
+            min_copies: entry.map_or(0, |entry| entry.min_copies),
         }
     }
 
@@ -82,6 +83,7 @@ impl Directory {
             weights: weights.into_iter().collect(),
             auxiliaries: auxiliaries.into_iter().collect(),
             sealed: false,
+            min_copies: first.min_copies,
         })
     }
 
@@ -95,6 +97,7 @@ impl Directory {
         entry.first_wish = wish.as_ref().map(|wish| FirstWish {
             count: wish.number.count,
             retention: entry.retention,
+            min_copies: entry.min_copies,
         });
         if self.first_wish(log) != wish
             && let Some(entry) = self.logs.get_mut(log)
@@ -107,7 +110,7 @@ impl Directory {
         match command {
             Command::CreateLog { .. } => Touched::One(LogId(self.last_log.0 + 1)),
             Command::SealLog { id } => Touched::One(LogId(*id)),
-            Command::SetRetention { log, .. } => {
+            Command::SetRetention { log, .. } | Command::SetMinCopies { log, .. } => {
                 self.log_by_name(log).map_or(Touched::Nobody, Touched::One)
             }
             Command::SetVoters { .. }
@@ -123,6 +126,10 @@ impl Directory {
             | Command::DeleteLog { .. }
             | Command::ServeSlots { .. }
             | Command::ChangeSlots { .. }
+            | Command::PutToken { .. }
+            | Command::RevokeToken { .. }
+            | Command::SetAuth { .. }
+            | Command::Note { .. }
             | Command::SetZone { .. } => Touched::Nobody,
         }
     }
@@ -182,6 +189,7 @@ mod tests {
             auxiliary: Vec::new(),
             hosts: Vec::new(),
             retention: Default::default(),
+            min_copies: 0,
             kind: Default::default(),
         }
     }
@@ -234,11 +242,17 @@ mod tests {
         assert_eq!(numbers(&directory), [3, 2], "the same wish");
         directory.apply(&add(2));
         assert_eq!(numbers(&directory), [4, 5], "both get a voter");
+        directory.apply(&Command::SetMinCopies {
+            log: "b".into(),
+            min_copies: 2,
+        });
+        assert_eq!(numbers(&directory), [4, 6]);
+        assert_eq!(directory.wish_of(LogId(2)).unwrap().min_copies, 2);
         directory.apply(&Command::SealLog { id: 1 });
-        assert_eq!(numbers(&directory), [6, 5]);
+        assert_eq!(numbers(&directory), [7, 6]);
         assert!(directory.wish_of(LogId(1)).unwrap().sealed);
         directory.apply(&retain("a", "7d"));
-        assert_eq!(numbers(&directory), [6, 5], "the name is no log's any more");
+        assert_eq!(numbers(&directory), [7, 6], "the name is no log's any more");
     }
 
     #[test]
@@ -270,6 +284,7 @@ mod tests {
             auxiliary: Vec::new(),
             hosts: Vec::new(),
             retention: Default::default(),
+            min_copies: 0,
             kind: Default::default(),
         });
         assert_eq!(

@@ -24,11 +24,16 @@ pub(crate) struct Board {
     others: BTreeMap<NodeId, BTreeMap<Key, Held>>,
     /// The time when each node last spoke for itself.
     heard: BTreeMap<NodeId, Time>,
+    /// The nodes that are known, this one among them, and when each came; none of those that were known when this process began
+    /// to look.
+    known: Option<BTreeMap<NodeId, Option<Time>>>,
     pub(super) tenures: BTreeMap<LogId, Tenure>,
     /// The time since which changes of members wait.
     pub(super) waiting: BTreeMap<LogId, Time>,
     /// The time since which logs have not heard of what was agreed.
     pub(super) unheard: BTreeMap<LogId, Time>,
+    /// The pairs that seem not to hear each other, and since when.
+    pub(super) apart: BTreeMap<(NodeId, NodeId), Time>,
     pub(super) next_judgement: Time,
     next_telling: Time,
     /// The counts when they were last looked at.
@@ -49,6 +54,8 @@ pub(super) struct Tenure {
     pub chosen_before: paxos::Slot,
     /// Since when nobody who is heard has the state of its machine.
     pub stateless_since: Option<Time>,
+    /// Since when fewer voters hold all of the log than it wants copies, as its leader knows.
+    pub uncopied_since: Option<Time>,
 }
 
 #[derive(Debug, Default)]
@@ -254,6 +261,27 @@ impl Board {
         posted
     }
 
+    /// Notes who is known to this node now.
+    pub(super) fn look_at(&mut self, now: Time, nodes: impl Iterator<Item = NodeId>) {
+        let nodes: BTreeSet<NodeId> = nodes.collect();
+        let is_first = self.known.is_none();
+        let known = self.known.get_or_insert_default();
+        known.retain(|id, _| nodes.contains(id));
+        for id in nodes {
+            known.entry(id).or_insert((!is_first).then_some(now));
+        }
+    }
+
+    /// Whether the cluster got that node so short a while ago: not before this process began to look.
+    pub(super) fn is_new(&self, now: Time, node: NodeId, within: Duration) -> bool {
+        let came = self.known.as_ref().and_then(|known| *known.get(&node)?);
+        came.is_some_and(|came| now < came + within)
+    }
+
+    pub(super) fn has_heard(&self, node: NodeId) -> bool {
+        self.heard.contains_key(&node)
+    }
+
     pub fn forget(&mut self, node: NodeId) {
         self.others.remove(&node);
         self.heard.remove(&node);
@@ -409,6 +437,23 @@ mod tests {
         // The node is dead: nobody keeps its words alive by telling them on.
         let later = Time::from_micros(2 * SECOND);
         assert!(second.to_tell(later, NodeId(2), NodeId(1)).is_empty());
+    }
+
+    #[test]
+    fn a_node_is_new_if_it_came_while_somebody_looked() {
+        let mut board = Board::default();
+        let second = Duration::from_secs(1);
+        let nodes = |count: u32| (1..=count).map(NodeId);
+        board.look_at(Time::ZERO, nodes(2));
+        let (one, two) = (Time::from_micros(SECOND), Time::from_micros(2 * SECOND));
+        board.look_at(one, nodes(3));
+        assert!(!board.is_new(one, NodeId(2), second), "it was there");
+        assert!(board.is_new(one, NodeId(3), second));
+        board.look_at(two, nodes(3));
+        assert!(!board.is_new(two, NodeId(3), second));
+        board.look_at(two, nodes(2));
+        board.look_at(two, nodes(3));
+        assert!(board.is_new(two, NodeId(3), second), "it came again");
     }
 
     #[test]

@@ -20,11 +20,16 @@ const JUDGED_EVERY: Duration = Duration::from_millis(250);
 const JUDGED_LATER: Duration = Duration::from_micros(50);
 /// The time without a leader after which there is more to it than an election, which takes some tenths of a second.
 const LEADERLESS: Duration = Duration::from_secs(1);
+/// A new leader hears within this time what its voters hold.
+const UNCOPIED: Duration = Duration::from_secs(1);
 /// The number of changes of leader within a time that are too many.
 const FLAPS: usize = 3;
 const FLAPS_WITHIN: Duration = Duration::from_secs(60);
-/// A process that has just started has heard nobody yet.
+/// A process that has just started has heard nobody yet, and nobody one that has just come.
 const STARTING: Duration = Duration::from_millis(1500);
+/// A pair that does not hear each other is told of after this. A node that has just come back says of no node yet that it is
+/// silent, and seems to hear those that are dead: it has looked around after `STARTING`, and told within half a second more.
+const APART: Duration = Duration::from_secs(3);
 /// A write to disk that takes longer is slow.
 const SLOW_WRITE: Duration = Duration::from_millis(300);
 /// The age at which chosen slots should be on every replica.
@@ -64,6 +69,7 @@ impl Judged<'_> {
     pub fn judge(mut self) {
         let now = self.env.now;
         self.board.next_judgement = now + JUDGED_EVERY + JUDGED_LATER * self.logs.len() as u32;
+        self.look_at_peers();
         self.look_at_leaders();
         self.look_at_waiting();
         self.look_at_unheard();
@@ -124,6 +130,13 @@ impl Judged<'_> {
         }
     }
 
+    fn look_at_peers(&mut self) {
+        let own = self.env.own.identity.node;
+        let others = self.env.peers.addresses.keys().copied();
+        let all = others.chain([own]).filter(|id| *id != NodeId(0));
+        self.board.look_at(self.env.now, all);
+    }
+
     fn look_at_leaders(&mut self) {
         let now = self.env.now;
         self.board
@@ -145,6 +158,10 @@ impl Judged<'_> {
             match log.is_state_lost() {
                 true => drop(tenure.stateless_since.get_or_insert(now)),
                 false => tenure.stateless_since = None,
+            }
+            match log.is_leading() && !log.engine().has_copies() {
+                true => drop(tenure.uncopied_since.get_or_insert(now)),
+                false => tenure.uncopied_since = None,
             }
             let recent = |at: &Time| now <= *at + FLAPS_WITHIN;
             while tenure.changes.len() > FLAPS || tenure.changes.front().is_some_and(|t| !recent(t))
@@ -169,6 +186,7 @@ impl Judged<'_> {
         let mut leaderless = Warning::new(Code::NoLeader);
         let mut flapping = Warning::new(Code::LeaderFlapping);
         let mut stateless = Warning::new(Code::StateLost);
+        let mut uncopied = Warning::new(Code::TooFewCopies);
         for (id, log) in self.logs.iter().filter(|(_, log)| !log.is_stopped()) {
             let Some(tenure) = self.board.tenures.get_mut(id) else {
                 continue;
@@ -187,13 +205,21 @@ impl Judged<'_> {
             if since.is_some_and(|since| now >= since + STATELESS) {
                 stateless = stateless.of(*id);
             }
+            if tenure
+                .uncopied_since
+                .is_some_and(|since| now >= since + UNCOPIED)
+            {
+                uncopied = uncopied
+                    .of(*id)
+                    .amount(uncopied.amount.max(log.engine().whole_copies() as u64));
+            }
             // A node that lacks the state hands over whenever it leads.
             if tenure.changes.len() >= FLAPS && since.is_none() {
                 flapping = flapping.of(*id);
             }
         }
         causes.extend(
-            [election, leaderless, flapping, stateless]
+            [election, leaderless, flapping, stateless, uncopied]
                 .into_iter()
                 .filter(|w| w.logs > 0),
         );
@@ -210,14 +236,25 @@ impl Judged<'_> {
             let peer = self.peers.get(*id);
             match peer.is_some_and(Peer::is_alive) {
                 true => drop(hears.insert(*id)),
+                // One that is about to join the others.
+                false if self.board.is_new(now, *id, STARTING) && !self.board.has_heard(*id) => {}
                 false => causes.push(Warning::new(Code::NodeUnreachable).about(*id)),
             }
             if peer.is_some_and(|peer| peer.way.refuses_us().is_some()) {
                 causes.push(Warning::new(Code::NodeRefused).about(*id));
             }
         }
-        for (a, b) in self.board.pairs(now, own, &hears) {
-            causes.push(Warning::new(Code::PairCannotTalk).about(a).with(b));
+        let pairs = self.board.pairs(now, own, &hears);
+        self.board.apart.retain(|pair, _| pairs.contains(pair));
+        for pair in pairs {
+            let since = *self.board.apart.entry(pair).or_insert(now);
+            if now >= since + APART {
+                causes.push(
+                    Warning::new(Code::PairCannotTalk)
+                        .about(pair.0)
+                        .with(pair.1),
+                );
+            }
         }
         for node in &self.versions_wait_for {
             causes.push(Warning::new(Code::VersionHeldBack).about(*node));
@@ -289,7 +326,9 @@ impl Judged<'_> {
     fn gathers(&self, configuration: &Configuration) -> bool {
         let voters = configuration.members().iter().filter(|m| m.weight > 0);
         let wanted = self.directory.voters as usize;
-        self.env.now < self.started_at + GATHERING && voters.count() < wanted
+        // How many are wanted is the first thing that the directory agrees on.
+        let is_short = wanted == 0 || voters.count() < wanted;
+        self.env.now < self.started_at + GATHERING && is_short
     }
 
     /// Judges, as the leader of each log, whether one failure more could be borne.
@@ -309,7 +348,8 @@ impl Judged<'_> {
             if lost > 0 {
                 merge(&mut lacking, own, Code::BytesLost, *id, lost);
             }
-            if log.lacks_bytes() && log.missing_bytes() > lost {
+            let is_filled_first = self.board.is_new(now, own, GATHERING);
+            if log.lacks_bytes() && log.missing_bytes() > lost && !is_filled_first {
                 let missing = log.missing_bytes() - lost;
                 merge(&mut lacking, own, Code::BytesNotEverywhere, *id, missing);
             }
@@ -366,7 +406,9 @@ impl Judged<'_> {
             self.env.peers.addresses.keys().filter(|node| {
                 self.directory.hosts(id, **node) && !configuration.is_auxiliary(**node)
             });
-        for node in hosts {
+        // One that has just come is given what there is: it is no copy yet that anybody counted on.
+        let now = self.env.now;
+        for node in hosts.filter(|node| !self.board.is_new(now, **node, GATHERING)) {
             let missing = log.engine().peer_missing_bytes(*node).unwrap_or(0);
             let behind = match log.engine().peer_accepted_up_to(*node) {
                 Some(accepted) if accepted < before => next.0 - accepted.0,

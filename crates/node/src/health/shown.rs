@@ -1,10 +1,13 @@
 //! Warnings as `status` shows them: a sentence, and a remedy.
 
+use std::time::Duration;
+
 use commands::{Halted, Replica};
 use formats::LogId;
 use paxos::NodeId;
 use replica::Env;
 use serde::Serialize;
+use wire::quantity;
 
 use super::board::Posted;
 use super::{Board, Code, State, Warning};
@@ -140,7 +143,7 @@ impl View<'_> {
         let about = self.node_at(warning.about);
         let logs = self.logs_of(warning);
         let by = format!("node {by}");
-        let ms = warning.amount / 1000;
+        let time = quantity::time(Duration::from_micros(warning.amount));
         let amount = warning.amount;
         match warning.code {
             Code::Election => format!("{by} sees an election in {logs}"),
@@ -166,20 +169,20 @@ impl View<'_> {
                 let why = why.map_or(String::new(), |why| format!(": {why}"));
                 format!("what answers at the address of {about} refuses {by}{why}")
             }
-            Code::DiskSlow => format!("a write to the disk of {about} took {ms} ms ({logs})"),
+            Code::DiskSlow => format!("a write to the disk of {about} took {time} ({logs})"),
             Code::DiskStalled => {
-                format!("the disk of {about} has not finished a write for {ms} ms ({logs})")
+                format!("the disk of {about} has not finished a write for {time} ({logs})")
             }
             Code::DiskFull if warning.logs > 0 => {
                 format!(
                     "the disk of {about} is almost full ({} free): appends to {logs} are refused",
-                    bytes(amount)
+                    quantity::shown(amount)
                 )
             }
             Code::DiskFull => {
                 format!(
                     "the disk of {about} is almost full ({} free): it stores nothing more of logs that other nodes can store",
-                    bytes(amount)
+                    quantity::shown(amount)
                 )
             }
             Code::ReplicaStopped => match self.contradiction(warning.about) {
@@ -191,7 +194,7 @@ impl View<'_> {
             Code::BytesNotEverywhere => {
                 format!(
                     "{about} is {} behind on {logs} (last report)",
-                    bytes(amount)
+                    quantity::shown(amount)
                 )
             }
             Code::QuorumAtRisk => {
@@ -208,9 +211,9 @@ impl View<'_> {
                 )
             }
             Code::ReplicaSlow => format!(
-                "{about} takes {ms} ms to accept appends to {logs}, much longer than the others"
+                "{about} takes {time} to accept appends to {logs}, much longer than the others"
             ),
-            Code::ProcessPaused => format!("the process of {by} was paused for {ms} ms"),
+            Code::ProcessPaused => format!("the process of {by} was paused for {time}"),
             Code::VersionHeldBack => format!(
                 "the cluster cannot move to a newer version: it waits for {about}, which is silent"
             ),
@@ -242,6 +245,18 @@ impl View<'_> {
             Code::MachineMissing => format!(
                 "{about} leads {logs} and its program has no machine there: nothing of it is served"
             ),
+            Code::TooFewCopies => {
+                let entry = self.directory.logs.get(&warning.log);
+                let wanted = entry.map_or(0, |entry| entry.min_copies);
+                match warning.logs {
+                    1 => format!(
+                        "{logs} wants {wanted} copies of what it acknowledges, and {amount} of its voters are there and hold all of it: appends to it are refused"
+                    ),
+                    _ => format!(
+                        "fewer voters hold all of {logs} than these want copies: appends to them are refused"
+                    ),
+                }
+            }
             Code::NotInForce => format!(
                 "what was agreed for {logs} is not in force yet: no leader of it has received it"
             ),
@@ -264,7 +279,7 @@ impl View<'_> {
             }
             Code::BytesLost => format!(
                 "{} of {logs} were committed and are lost: {about} lacks them, and all other members report the same",
-                bytes(amount)
+                quantity::shown(amount)
             ),
         }
     }
@@ -317,6 +332,9 @@ impl View<'_> {
             Code::BytesNotEverywhere => {
                 "keep that node running: it catches up by itself, as far as a reachable node has the bytes"
             }
+            Code::TooFewCopies => {
+                "start or reconnect that log's voters and wait until they have caught up; to do with fewer copies: logberg log set NAME --min-copies N"
+            }
             Code::NotInForce => {
                 "start or reconnect that log's nodes: it then takes effect by itself; a log that is to be deleted and cannot come back: logberg log delete NAME --abandon"
             }
@@ -368,36 +386,5 @@ impl View<'_> {
             }
         };
         text.to_owned()
-    }
-}
-
-/// A number of bytes, as people read it.
-fn bytes(amount: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut shown = amount as f64;
-    let mut unit = 0;
-    // 1023.95 would be shown as 1024.0.
-    while shown >= 1023.95 && unit + 1 < units.len() {
-        shown /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{amount} B"),
-        _ => format!("{shown:.1} {}", units[unit]),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::bytes;
-
-    #[test]
-    fn amounts_have_units() {
-        assert_eq!(bytes(5), "5 B");
-        assert_eq!(bytes(1023), "1023 B");
-        assert_eq!(bytes(1024), "1.0 KiB");
-        assert_eq!(bytes((1 << 20) - 1), "1.0 MiB");
-        assert_eq!(bytes(69_578_470_195), "64.8 GiB");
-        assert_eq!(bytes(u64::MAX), "16777216.0 TiB");
     }
 }

@@ -280,6 +280,16 @@ impl Clients {
         }
     }
 
+    /// Ends one of them.
+    pub fn end_one(&mut self, conn: ConnId, why: &Refusal, env: &mut Env) {
+        if let Some(mut client) = self.0.remove(&conn) {
+            client.tell(conn, Says::Gone, env);
+            tracing::debug!(%why, "a client of rows is ended");
+            // What was sent is no whole answer.
+            env.reset(conn);
+        }
+    }
+
     /// Lets those go that stood still for long.
     pub fn expire(&mut self, env: &mut Env) {
         let now = env.now;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use formats::LogId;
 use paxos::{Change, Configuration, NodeId, WEIGHT_TOTAL_MAX};
 use serde::Serialize;
+use wire::told::weights;
 use wire::{Refusal, Request};
 
 use super::plan::{self, Goal, STEPS_MAX};
@@ -46,6 +47,8 @@ pub struct Worked {
     pub leaves: Vec<u32>,
     /// The risks taken because of `force`, each a sentence.
     pub risks: Vec<String>,
+    /// How little redundancy the logs would have, each a sentence: nothing that is refused.
+    pub notes: Vec<String>,
     /// The whole request is so already, or is on its way.
     pub nothing: bool,
     #[serde(skip)]
@@ -56,7 +59,9 @@ pub struct Worked {
 pub struct LogChange {
     pub id: u32,
     pub name: String,
+    #[serde(serialize_with = "weights::serialize")]
     pub from: BTreeMap<u32, u32>,
+    #[serde(serialize_with = "weights::serialize")]
     pub to: BTreeMap<u32, u32>,
     /// Each a sentence.
     pub steps: Vec<String>,
@@ -138,6 +143,7 @@ impl Ask {
             logs: Vec::new(),
             leaves: Vec::new(),
             risks: Vec::new(),
+            notes: Vec::new(),
             nothing: true,
             command: None,
         };
@@ -207,6 +213,7 @@ impl Ask {
             let gone = before.weights.keys().filter(|n| !weights.contains_key(n));
             let going: BTreeSet<u32> = gone.chain(leaves).copied().collect();
             risks.extend(view.bytes_risked(*log, name, &going, &worked.leaves));
+            risks.extend(view.copies_risked(*log, name, &before.weights, &weights));
             if !risks.is_empty() && !self.force {
                 return Err(refused(format!(
                     "{} (--force does it all the same)",
@@ -217,6 +224,7 @@ impl Ask {
             let change = view.changes(*log, name, weights)?;
             if change.to != before.weights {
                 worked.nothing = false;
+                worked.notes.extend(view.notes(name, &change.to));
                 let weights = change.to.iter().map(|(node, weight)| (*node, *weight));
                 wanted.push((*log, weights.collect()));
             }
@@ -388,6 +396,59 @@ impl View<'_> {
             ));
         }
         Ok(risks)
+    }
+
+    /// A log that would want more copies than it has voters that hold all bytes.
+    fn copies_risked(
+        &self,
+        log: u32,
+        name: &str,
+        before: &BTreeMap<u32, u32>,
+        after: &BTreeMap<u32, u32>,
+    ) -> Option<String> {
+        let log = LogId(log);
+        let wanted = self.directory.logs.get(&log)?.min_copies as usize;
+        let full = self.directory.full_voters_of(log, after);
+        // A log that lacks voters already hinders no change that takes none.
+        let takes = full < self.directory.full_voters_of(log, before);
+        (takes && full < wanted).then(|| {
+            format!(
+                "{name} wants {wanted} copies of what it acknowledges, and {full} of its voters would hold all of it: its appends would be refused (logberg log set {name} --min-copies N)"
+            )
+        })
+    }
+
+    /// The losses that a log would not outlive with these weights.
+    fn notes(&self, name: &str, after: &BTreeMap<u32, u32>) -> Vec<String> {
+        let mut notes = Vec::new();
+        let voters: Vec<&u32> = after
+            .iter()
+            .filter(|(_, w)| **w > 0)
+            .map(|(n, _)| n)
+            .collect();
+        match voters[..] {
+            [only] => notes.push(format!(
+                "{name} would have one voter, node {only}: while it is away nothing is appended, and if its disk is lost, so is the log"
+            )),
+            [_, _] => notes.push(format!(
+                "{name} would have two voters: losing one stops appends"
+            )),
+            _ => {}
+        }
+        let zones = &self.directory.members.zones;
+        let named: BTreeSet<Option<&String>> = voters.iter().map(|node| zones.get(node)).collect();
+        let named: Vec<Option<&String>> = named.into_iter().collect();
+        match named[..] {
+            _ if voters.len() < 2 => {}
+            [None] => notes.push(format!(
+                "no zones are declared for the voters of {name}: nothing keeps them from failing together (logberg members zone ID NAME)"
+            )),
+            [Some(zone)] => notes.push(format!(
+                "all voters of {name} would be in zone {zone}: when it fails, so does the log"
+            )),
+            _ => {}
+        }
+        notes
     }
 
     /// The heaviest zone, where two zones or more are declared among these nodes.

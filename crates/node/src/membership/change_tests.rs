@@ -304,3 +304,49 @@ fn of_a_learner_that_alone_holds_bytes_no_step_waits() {
     );
     assert!(lacking(&[1, 2]).ask("remove 4").is_ok());
 }
+
+#[test]
+fn a_plan_says_how_little_redundancy_is_left() {
+    let mut scene = Scene::new();
+    let notes = |scene: &Scene, words: &str| scene.ask(words).unwrap().notes.join("; ");
+    let none = notes(&scene, "replace 3 4");
+    assert!(none.starts_with("no zones are declared"), "{none}");
+    scene.zones("aabc");
+    assert_eq!(
+        notes(&scene, "replace 2 4"),
+        "",
+        "three voters in two zones"
+    );
+    let two = notes(&scene, "remove 1 force=1");
+    assert!(two.contains("two voters"), "{two}");
+    scene.zones("aaaa");
+    let one = notes(&scene, "replace 3 4");
+    assert!(
+        one.contains("all voters of directory would be in zone a"),
+        "{one}"
+    );
+    let alone = notes(&scene, "weight 3 0");
+    assert!(alone.contains("two voters"), "{alone}");
+}
+
+#[test]
+fn a_log_keeps_the_voters_that_its_copies_need() {
+    let mut scene = Scene::new();
+    scene.directory.apply(&Command::CreateLog {
+        name: "safe".into(),
+        members: vec![(1, 1), (2, 1), (3, 1)],
+        auxiliary: Vec::new(),
+        hosts: Vec::new(),
+        retention: Default::default(),
+        min_copies: 3,
+        kind: Default::default(),
+    });
+    scene.configurations.insert(1, equal(&[1, 2, 3]));
+    let said = scene.said("remove 3");
+    assert!(
+        said.contains("safe wants 3 copies of what it acknowledges, and 2 of its voters"),
+        "{said}"
+    );
+    assert!(scene.ask("remove 3 force=1").is_ok());
+    assert!(scene.ask("replace 3 4").is_ok());
+}

@@ -98,6 +98,7 @@ impl Node {
         };
         let (cluster, mut lent) = self.lend();
         cluster.propose_wishes(&mut lent, &wished);
+        self.judge_again();
         if !self.callers.awaiting.is_empty() {
             self.answer_requests();
         }

@@ -91,6 +91,8 @@ impl Node {
             Frame::TellGroup(piece) => self.on_group_word(peer, false, piece),
             Frame::Serves { .. } | Frame::WantSlots(_) => self.on_slots_told(peer, &frame),
             Frame::Leads(groups) => self.on_leads_told(peer, groups),
+            Frame::AskDirector(piece) => self.on_ask_director(peer, &piece),
+            Frame::TellDirector(piece) => self.on_tell_director(peer, &piece),
             Frame::Past(told) => self.on_past_grown(peer, &told),
             Frame::Part(_) => {} // The connection's `Inbound` put it together with the others.
             Frame::Engine { log, message } => {

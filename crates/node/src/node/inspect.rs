@@ -39,6 +39,16 @@ impl Node {
         seen.map(|seen| seen.incarnation)
     }
 
+    /// Whether tokens are asked for, as far as this node has read.
+    pub fn asks_for_tokens(&self) -> bool {
+        self.cluster.directory.rights.switch.on
+    }
+
+    /// Whether there is a token of that name, as far as this node has read.
+    pub fn knows_token(&self, name: &str) -> bool {
+        self.cluster.directory.rights.tokens.contains_key(name)
+    }
+
     pub fn counts(&self) -> NodeCounts {
         self.counts
     }

@@ -49,6 +49,8 @@ impl Node {
         self.callers.greetings.expire(&mut self.env);
         self.peers.expire_frames(&mut self.env);
         self.keep_guests();
+        self.judge_again();
+        self.expire_passing();
         self.judge_health();
         self.tell_waiting();
         let space = &mut self.disk.space;

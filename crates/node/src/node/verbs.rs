@@ -17,7 +17,10 @@ use replica::{Env, Log, Purpose};
 use wire::{LineError, Refusal, Request, Verb};
 
 use super::Node;
+use super::asking::Verdict;
 use super::moving::REMOVED;
+use crate::cluster::confirming::check_directory;
+use crate::gate::Who;
 use crate::greeting::{Caller, refuse, too_many_connections};
 
 mod awaiting;
@@ -37,6 +40,8 @@ mod scrub;
 mod show_log;
 mod slots;
 mod status;
+mod tokens;
+mod who;
 
 pub(in crate::node) use awaiting::Awaiting;
 pub(in crate::node) use held::Held;
@@ -45,16 +50,43 @@ impl Node {
     pub(super) fn on_caller(&mut self, caller: Caller) {
         let Caller { conn, from, .. } = &caller;
         let (conn, from) = (*conn, from.clone());
-        let done = match self.admits(&caller).and_then(|()| self.is_to_wait(&caller)) {
-            Ok(true) => {
-                self.hold(caller);
-                Ok(())
-            }
-            Ok(false) => self.serve(&caller),
-            Err(refusal) => Err(refusal),
-        };
+        let done = self.admits(&caller).and_then(|()| self.take(caller));
         if let Err(refusal) = done {
             refuse(&mut self.env, conn, &from, refusal);
+        }
+    }
+
+    /// Judges the request, and serves it now or once the directory is known.
+    pub(super) fn take(&mut self, caller: Caller) -> Result<(), Refusal> {
+        let waits = match self.judge(&caller, false)? {
+            // It may be known in a moment, without anybody's word.
+            Verdict::Wait if !self.knows_rights(caller.verb) => true,
+            Verdict::Wait => {
+                check_directory(&self.logs, &self.env)?;
+                true
+            }
+            Verdict::Go => self.is_to_wait(&caller)?,
+        };
+        if waits {
+            self.hold(caller);
+            return Ok(());
+        }
+        self.tell_of_changes(&caller);
+        match self.pass_on(&caller)? {
+            true => Ok(()),
+            false => self.serve(&caller),
+        }
+    }
+
+    /// Tells who asks for a change that is no command of the directory.
+    fn tell_of_changes(&self, caller: &Caller) {
+        let who = self.gate.who(caller.conn);
+        let is_change = matches!(caller.verb, Verb::Lead | Verb::Trim)
+            && !caller.request.flag("plan").unwrap_or(false);
+        if is_change && who != Who::Anonymous {
+            let name = caller.request.words.first().map_or("", String::as_str);
+            let what = format!("{} {}", caller.verb, name.escape_default());
+            tracing::info!(target: "audit", by = %who.by(), what, "a change is asked for");
         }
     }
 
@@ -78,7 +110,7 @@ impl Node {
         Ok(())
     }
 
-    fn serve(&mut self, caller: &Caller) -> Result<(), Refusal> {
+    pub(super) fn serve(&mut self, caller: &Caller) -> Result<(), Refusal> {
         match caller.verb {
             Verb::Append => self.append(caller),
             Verb::Close => self.close_stream(caller),
@@ -100,6 +132,14 @@ impl Node {
             Verb::ChangeMembers => self.change_members(caller),
             Verb::Slots => self.tell_slots_map(caller),
             Verb::ChangeSlots => self.change_slots(caller),
+            Verb::Tokens => self.list_tokens(caller),
+            Verb::PutToken => self.put_token(caller),
+            Verb::RotateToken => self.rotate_token(caller),
+            Verb::RevokeToken => self.revoke_token(caller),
+            Verb::SetAuth => self.set_auth(caller),
+            Verb::WhoAmI => self.tell_who(caller),
+            Verb::Explain => self.explain(caller),
+            Verb::Audit => self.tell_changes(caller),
             Verb::Join => self.join_cluster(caller),
             Verb::Peer => self.greet_peer(caller),
         }

@@ -36,6 +36,11 @@ impl Peer {
         self.pulse.alive
     }
 
+    /// ‡ Whether the disk that speaks on its control connection has a key, and proved itself by it before it was heard.
+    pub fn is_proven(&self) -> bool {
+        self.admission.incoming().is_some() && self.admission.proof().is_some()
+    }
+
     /// Whether it is connected, and was heard a moment ago.
     pub fn is_here(&self, now: Time, limits: &Limits) -> bool {
         let is_heard = now < self.pulse.heard_at + 4 * limits.heartbeat_interval;

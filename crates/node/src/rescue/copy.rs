@@ -19,11 +19,11 @@ use crate::directory::DIRECTORY;
 #[serde(rename_all = "kebab-case", tag = "stands")]
 pub enum Standing {
     /// The log goes on from there: so many bytes of it are applied to the state.
-    Within { above: u64 },
+    Within { above_bytes: u64 },
     /// It has all that the log has, and more: the log begins anew behind it.
     Ahead,
     /// Bytes between the state and what is left of the log are missing: the log begins anew behind the state.
-    Behind { lost: u64 },
+    Behind { lost_bytes: u64 },
 }
 
 impl Standing {
@@ -32,13 +32,13 @@ impl Standing {
         let begins = replica::forgotten_bytes(&log.state);
         let ends = begins + replica::output_bytes(&log.state);
         if position < begins {
-            let lost = begins - position;
-            return Standing::Behind { lost };
+            let lost_bytes = begins - position;
+            return Standing::Behind { lost_bytes };
         }
         match position > ends {
             true => Standing::Ahead,
             false => Standing::Within {
-                above: ends - position,
+                above_bytes: ends - position,
             },
         }
     }

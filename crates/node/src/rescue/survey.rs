@@ -88,7 +88,7 @@ pub(super) fn log(
         kind: listed.kind,
         begins_at: replica::forgotten_bytes(&state),
         ends_at: end_of(&state),
-        known_chosen: known_chosen.0,
+        first_unchosen: known_chosen.0,
         carried_bytes,
         unsure_bytes: end_of(&state).saturating_sub(known_end),
         unknown_before: behind.map(|slot| slot.0),

@@ -14,7 +14,9 @@ pub enum Contradicted {
     Era(Era),
     /// One state holds the stream so far, and the other has none of it, or less, or another one in its place.
     Stream {
+        /// The stream.
         name: StreamName,
+        /// Its length by the state that holds more.
         length: StreamPosition,
     },
     /// The later state still has what the earlier one had forgotten, or counts less than it did.

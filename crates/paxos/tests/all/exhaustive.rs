@@ -1,7 +1,7 @@
 //! Every state of small worlds: see `small` for what a world is and what bounds it.
 //!
 //! Each test visits all states there are within its bounds and says how many. Larger worlds, for a
-//! coffee or a night: `cargo run --release -p paxos --example explore -- --help`.
+//! coffee or a night: `cargo run --release -p logberg-paxos --example explore -- --help`.
 
 use paxos::{Change, NodeId};
 use stateright::{Checker, Expectation, HasDiscoveries, Model, Path, Property};

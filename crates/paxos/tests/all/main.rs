@@ -1,6 +1,9 @@
 //! The engine, against hand-made messages, in storms and in all states of small worlds, in one
 //! program: each more is a link of seconds.
 
+/// Tests call it as the workspace does, which has some of them elsewhere, too.
+extern crate logberg_paxos as paxos;
+
 mod small;
 mod solo;
 mod world;

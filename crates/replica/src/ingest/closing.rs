@@ -24,6 +24,7 @@ impl Log {
             at,
             since,
             agreed: false,
+            uncopied: 0,
         });
         self.try_early_closes(env);
     }
@@ -36,6 +37,7 @@ impl Log {
                 at,
                 since,
                 agreed,
+                ..
             } = close;
             if !env.conns.is_open(conn) {
                 continue;
@@ -62,6 +64,11 @@ impl Log {
                 }
             };
             match stream.end {
+                // ‡ It may have been closed while copies were lacking.
+                StreamEnd::Closed if length == at && !self.core.engine.has_copies() => match late {
+                    true => env.refuse(conn, self.core.few_copies()),
+                    false => self.ingest.early_closes.push(close),
+                },
                 StreamEnd::Closed if length == at => {
                     env.part(conn, Answer::Closed(at).to_line().as_bytes());
                 }
@@ -109,7 +116,8 @@ impl Log {
         };
         if self.core.can_propose() && self.core.engine.propose(env.now, action).is_ok() {
             let closing = self.ingest.closing.entry(close.stream);
-            closing.or_default().push(close);
+            let uncopied = self.core.engine.uncopied();
+            closing.or_default().push(Close { uncopied, ..close });
             self.drain(env);
         } else {
             self.ingest.early_closes.push(close);
@@ -142,9 +150,17 @@ impl Log {
         };
         let line = Answer::Closed(at.0).to_line();
         for close in closes {
-            env.part(close.conn, line.as_bytes());
+            match self.core.lacks_copies_since(close.uncopied) {
+                true => env.refuse(close.conn, self.core.few_copies()),
+                false => env.part(close.conn, line.as_bytes()),
+            }
         }
-        if self.ingest.writer.as_ref().is_some_and(of_writer)
+        let of_writer = self.ingest.writer.as_ref().filter(|w| of_writer(w));
+        if of_writer.is_some_and(|writer| writer.lacks_copies(&self.core)) {
+            let refusal = self.core.few_copies();
+            return self.drop_writer(env, Some(refusal));
+        }
+        if of_writer.is_some()
             && let Some(writer) = self.ingest.writer.take()
             && let Sink::Client(conn) = writer.sink
         {

@@ -66,6 +66,7 @@ pub(super) fn parse_append(
         ended,
         since: now,
         told_at,
+        uncopied: 0,
     })
 }
 
@@ -108,9 +109,11 @@ impl Log {
                 env.refuse(conn, refusal);
                 continue;
             }
+            let found = self.found_again(&append);
+            let asked = append.continues.filter(|_| found.is_none());
             // A stream that cannot be continued any more is refused first, whoever else writes: the answer to
             // an earlier attempt of this very client may have been lost.
-            if let (Sink::Client(conn), Some((name, at))) = (append.from, append.continues)
+            if let (Sink::Client(conn), Some((name, at))) = (append.from, asked)
                 && let Some(stream) = self.core.engine.state().stream(name)
                 && (stream.continued_by.is_some() && !mutation::is(Mutation::ContinuedTwice)
                     || stream.length.0 != at && mutation::is(Mutation::ResumeByOneNodesView))
@@ -122,13 +125,13 @@ impl Log {
                 self.refuse_continuing(env, conn, name, reason);
                 continue;
             }
-            if let (Sink::Client(conn), Some((name, _))) = (append.from, append.continues)
+            if let (Sink::Client(conn), Some((name, _))) = (append.from, asked)
                 && let Some(reason) = self.core.engine.state().continuation_of_forgotten(name)
             {
                 self.refuse_continuing(env, conn, name, reason);
                 continue;
             }
-            let continues = append.continues.or_else(|| self.found_again(&append));
+            let continues = found.or(asked);
             let rival = self.rival();
             if let (Some((stream, continued)), Sink::Client(conn)) = (rival, append.from) {
                 let own = continues.is_some_and(|(s, _)| s == stream || continued == Some(s));
@@ -158,6 +161,19 @@ impl Log {
                 && streams >= env.limits.streams_max
             {
                 env.refuse(conn, too_many_streams(&self.core.name, streams));
+                continue;
+            }
+            // ‡ What a client is told of an earlier stream has its copies, too.
+            if let Sink::Client(conn) = append.from
+                && self.core.can_propose()
+                && !self.core.engine.has_copies()
+            {
+                if waited > env.limits.leader_wait {
+                    let refusal = self.core.few_copies();
+                    env.refuse(conn, refusal);
+                } else {
+                    kept.push_back(append);
+                }
                 continue;
             }
             if !self.core.can_propose() {
@@ -206,6 +222,7 @@ impl Log {
             });
             match self.core.engine.propose(env.now, action) {
                 Ok(_) => {
+                    append.uncopied = self.core.engine.uncopied();
                     self.ingest.opening.insert(stream, append);
                 }
                 Err(_) => kept.push_back(append),
@@ -241,11 +258,16 @@ impl Log {
             end,
             leftover,
             ended,
+            uncopied,
             ..
         } = append;
         if let Sink::Client(conn) = from {
             if env.conns.purpose(conn) != Some(Purpose::Writer(self.core.id)) {
                 return;
+            }
+            if self.core.lacks_copies_since(uncopied) {
+                let refusal = self.core.few_copies().key("stream", stream);
+                return env.refuse(conn, refusal);
             }
             let base = self.chain_base(stream);
             let opened = Answer::Stream {
@@ -268,6 +290,7 @@ impl Log {
             acknowledging: false,
             told: 0,
             last_batch: 0,
+            uncopied,
             sums: checked.then(Sums::default),
         };
         if !leftover.is_empty() {
@@ -280,7 +303,8 @@ impl Log {
     }
 
     /// The stream that this very client opened without being answered: it bears the client's token, and nobody
-    /// wrote to it. It is continued at its beginning, so that none is left that nobody knows of.
+    /// wrote to it. It is continued at its beginning, so that none is left that nobody knows of, and what it continues
+    /// is not refused to that client.
     fn found_again(&self, append: &Append) -> Option<(StreamName, u64)> {
         if append.token.is_empty() {
             return None;
@@ -306,8 +330,9 @@ impl Log {
             self.port.writing.on_opened(); // The next attempt takes the next number.
             return;
         };
-        // The stream that was found by its token was continued meanwhile.
-        if append.continues.is_none() && !append.token.is_empty() {
+        // The stream that was found by its token was continued meanwhile; or it was opened meanwhile, and is found now.
+        let is_found = self.found_again(&append).is_some();
+        if append.continues.is_none() && !append.token.is_empty() || is_found {
             return self.ingest.queue.push_back(append);
         }
         let continued = append.continues.map_or(stream, |(name, _)| name);

@@ -9,6 +9,7 @@ use wire::{Answer, ConnectionEnd, Mode};
 use super::claim::Claim;
 use super::gone::Gone;
 use super::sums::Sums;
+use crate::lent::Core;
 
 /// An append request before its stream is open.
 pub(super) struct Append {
@@ -26,6 +27,8 @@ pub(super) struct Append {
     pub(super) ended: bool,
     pub(super) since: Time,
     pub(super) told_at: Time,
+    /// [`paxos::Engine::uncopied`] when its opening was proposed.
+    pub(super) uncopied: u64,
 }
 
 impl Append {
@@ -76,11 +79,18 @@ pub(super) struct Writer {
     /// The last position sent to the client.
     pub(super) told: u64,
     pub(super) last_batch: usize,
+    /// [`paxos::Engine::uncopied`] when its opening was proposed: while it does not rise, all has its copies.
+    pub(super) uncopied: u64,
     /// Only for a client that asked for checksums.
     pub(super) sums: Option<Sums>,
 }
 
 impl Writer {
+    /// ‡ Whether something that it wrote may have fewer copies than its log's wish wants.
+    pub(super) fn lacks_copies(&self, core: &Core) -> bool {
+        self.sink != Sink::Guest && core.lacks_copies_since(self.uncopied)
+    }
+
     pub(super) fn acknowledgement(&mut self, position: u64) -> Answer {
         let sum = self.sums.as_mut().and_then(|sums| sums.below(position));
         match sum {
@@ -100,6 +110,8 @@ pub(super) struct Close {
     /// A close was agreed on and came to nothing since this one was asked for: the state is right now.
     /// Before, this node may not have heard of a stream or its end, or of the leader after it.
     pub(super) agreed: bool,
+    /// [`paxos::Engine::uncopied`] when it was proposed.
+    pub(super) uncopied: u64,
 }
 
 impl Ingest {
@@ -173,6 +185,7 @@ impl Ingest {
             ended: false,
             since: now,
             told_at: now,
+            uncopied: 0,
         });
     }
 }

@@ -122,6 +122,7 @@ impl Log {
             self.catch_up_deadline(env),
             self.auxiliary.deadline(),
             self.moves.deadline(),
+            self.port.writing.deadline(env.now),
             self.gone_deadline(),
             self.stall_deadline(env),
             self.scrub.deadline(env),

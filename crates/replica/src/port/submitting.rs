@@ -66,9 +66,13 @@ impl Log {
     }
 
     /// ‡ Proposes submitted bytes, bounded as clients' bytes are: by what may be unchosen, by the ring, and
-    /// by the disk's queue.
+    /// by the disk's queue. A batch costs three disks a write and each of them messages, be it of one command or of fifty.
     pub(crate) fn propose_submitted(&mut self, env: &mut Env) {
         while !self.port.writing.pending.is_empty() && self.guest_has_begun() {
+            let is_behind = self.core.engine.first_unchosen() < self.core.engine.proposed_up_to();
+            if self.port.writing.gathers(env.now, is_behind) {
+                return;
+            }
             let Some(stream) = self.ingest.guests_stream() else {
                 return;
             };
@@ -86,6 +90,7 @@ impl Log {
             let count = pending.len().min(PAYLOAD_MAX).min(room);
             let bytes = first_bytes(pending, count);
             pending.drain(..count);
+            self.port.writing.on_proposed();
             let position = self.ingest.on_guest_proposes(count);
             let batch = env.batch_of(&bytes);
             let digest = formats::digest(&batch[RECORD_HEADER..RECORD_HEADER + count]);
@@ -100,6 +105,7 @@ impl Log {
         }
         let stream = self.port.writing.begun.take()?;
         self.port.writing.pending.clear();
+        self.port.writing.on_proposed();
         Some(stream)
     }
 

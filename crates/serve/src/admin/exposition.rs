@@ -68,11 +68,13 @@ impl Families<'_, '_> {
         let state = match figures.state {
             State::Healthy => 0.0,
             State::AtRisk => 1.0,
+            // Between the two, so that rules which compare with 1 and 2 go on to mean what they meant.
+            State::Degraded => 1.5,
             State::Unavailable => 2.0,
         };
         self.plain(
             "health_state",
-            "0 healthy, 1 at risk, 2 unavailable: something is not served",
+            "0 healthy, 1 at risk, 1.5 degraded: appends to a log are refused, 2 unavailable: something is not served",
             state,
         )?;
         let warnings = figures.warnings.iter();
@@ -146,6 +148,16 @@ impl Families<'_, '_> {
             "peers_refused",
             "Peers that claimed an identity which was not theirs",
             figures.counts.peers_refused,
+        )?;
+        self.counted(
+            "requests_unauthenticated",
+            "Requests that were refused for want of a token that is good",
+            figures.counts.unauthenticated,
+        )?;
+        self.counted(
+            "requests_forbidden",
+            "Requests that were refused since no grant of their token allows them",
+            figures.counts.forbidden,
         )
     }
 

@@ -64,6 +64,8 @@ pub struct NodeCounts {
     pub disk_full: u64,
     pub gaps: u64,
     pub peers_refused: u64,
+    pub unauthenticated: u64,
+    pub forbidden: u64,
 }
 
 #[derive(Clone, Debug, Deserialize)]

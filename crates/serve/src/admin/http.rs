@@ -50,6 +50,8 @@ enum Asked {
     This {
         route: Route,
         head_only: bool,
+        /// The header Authorization.
+        shown: Option<String>,
     },
     Refused(Answer),
 }
@@ -58,7 +60,7 @@ enum Asked {
 pub fn answer(
     mut stream: TcpStream,
     others_wait: impl Fn() -> bool,
-    answer: impl FnOnce(Route) -> Answer,
+    answer: impl FnOnce(Route, Option<&str>) -> Answer,
 ) {
     let until = Instant::now() + DEADLINE;
     // A client that does not stay for the answer has lost nothing.
@@ -69,7 +71,7 @@ fn converse(
     stream: &mut TcpStream,
     until: Instant,
     others_wait: impl Fn() -> bool,
-    answer: impl FnOnce(Route) -> Answer,
+    answer: impl FnOnce(Route, Option<&str>) -> Answer,
 ) -> io::Result<()> {
     let mut request = vec![0; REQUEST_BYTES_MAX];
     let mut filled = 0;
@@ -91,8 +93,13 @@ fn converse(
                 return send(stream, until, &refusal, false);
             }
             Asked::NotYet => {}
-            Asked::This { route, head_only } => {
-                return send(stream, until, &answer(route), head_only);
+            Asked::This {
+                route,
+                head_only,
+                shown,
+            } => {
+                let answer = answer(route, shown.as_deref());
+                return send(stream, until, &answer, head_only);
             }
             Asked::Refused(refusal) => return send(stream, until, &refusal, false),
         }
@@ -146,7 +153,16 @@ fn parse(bytes: &[u8]) -> Asked {
             return Asked::Refused(Answer::text(404, sentence));
         }
     };
-    Asked::This { route, head_only }
+    let shown = request.headers.iter();
+    let mut shown = shown.filter(|header| header.name.eq_ignore_ascii_case("authorization"));
+    let shown = shown
+        .next()
+        .and_then(|header| std::str::from_utf8(header.value).ok());
+    Asked::This {
+        route,
+        head_only,
+        shown: shown.map(str::to_owned),
+    }
 }
 
 fn send(
@@ -158,6 +174,8 @@ fn send(
     let reason = match answer.status {
         200 => "OK",
         400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
         404 => "Not Found",
         405 => "Method Not Allowed",
         431 => "Request Header Fields Too Large",
@@ -168,7 +186,11 @@ fn send(
         answer.status,
         answer.kind,
         answer.body.len(),
-        if answer.status == 405 { "Allow: GET, HEAD\r\n" } else { "" },
+        match answer.status {
+            401 => "WWW-Authenticate: Bearer\r\n",
+            405 => "Allow: GET, HEAD\r\n",
+            _ => "",
+        },
     )
     .into_bytes();
     if !head_only {

@@ -15,17 +15,21 @@ mod figures;
 mod http;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use access::{Asked, Token};
 use client::admin::{AdminError, Status};
 use client::{Client, Timeouts};
+use letters::{No, RightsBoard};
 
 use figures::Figures;
 use http::{Answer, Route};
+
+use crate::sockets::Inner;
 
 const THREADS: usize = 4;
 /// Accepted connections for which no thread is free yet. The kernel keeps those beyond.
@@ -38,26 +42,29 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The last answer of the node, and its time.
 struct Source {
     client: Client,
-    node: String,
+    node: Inner,
+    /// Metrics are for whoever may ask for the status: other machines reach this port.
+    asks: Option<Arc<RightsBoard>>,
     status: Mutex<Said<Status>>,
     figures: Mutex<Said<Figures>>,
 }
 
 struct Said<T>(Option<(Instant, Result<T, AdminError>)>);
 
-/// Serves until the process ends. `node` is where the node listens. Returns where we do.
-pub fn serve(listen: &str, node: SocketAddr) -> io::Result<SocketAddr> {
+/// Serves until the process ends. `node` is how the node is asked, `rights` where it tells who may do what. Returns where we listen.
+pub fn serve(listen: &str, node: Inner, rights: Arc<RightsBoard>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(listen)?;
     let bound = listener.local_addr()?;
-    let node = reachable(node).to_string();
+    let asks = (!bound.ip().is_loopback()).then_some(rights);
     let timeouts = Timeouts {
         connect: PATIENCE,
         silence: PATIENCE,
         total: PATIENCE,
     };
     let source = Arc::new(Source {
-        client: Client::new(vec![node.clone()], timeouts),
+        client: Client::new(vec![node.server()], timeouts),
         node,
+        asks,
         status: Mutex::new(Said(None)),
         figures: Mutex::new(Said(None)),
     });
@@ -109,35 +116,60 @@ impl Queue {
             drop(receiver);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             let others_wait = || self.waiting.load(Ordering::Relaxed) > 0;
-            http::answer(stream, others_wait, |route| source.answer(route));
+            http::answer(stream, others_wait, |route, shown| {
+                source.answer(route, shown)
+            });
         }
     }
 }
 
-/// A node that listens on all addresses is asked on loopback.
-fn reachable(node: SocketAddr) -> SocketAddr {
-    let ip = match node.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, node.port())
-}
-
 impl Source {
-    fn answer(&self, route: Route) -> Answer {
+    /// `shown`: the header Authorization.
+    fn answer(&self, route: Route, shown: Option<&str>) -> Answer {
         match route {
-            Route::Metrics => self.metrics(),
-            Route::Health => self.health(),
+            Route::Metrics => match self.may_see(shown) {
+                Ok(()) => self.metrics(),
+                Err(answer) => answer,
+            },
+            Route::Health => self.health(self.may_see(shown).is_ok()),
             Route::Live => self.live(),
         }
     }
 
+    /// Whether metrics may be seen by whoever shows this.
+    fn may_see(&self, shown: Option<&str>) -> Result<(), Answer> {
+        let Some(board) = self.asks.as_ref().filter(|board| !board.asks_nothing()) else {
+            return Ok(());
+        };
+        let rights = board.now();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_ms = now.map_or(0, |now| now.as_millis() as u64);
+        let token = shown.and_then(|shown| shown.split_once(' '));
+        let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let token: Option<Token> = token.and_then(|(_, token)| token.trim().parse().ok());
+        let asker = token.and_then(|token| rights.take(&token, now_ms));
+        let asker = asker.unwrap_or_default();
+        rights
+            .judge(&asker, &Asked::AdminMetrics, now_ms)
+            .map_err(|no| match no {
+                No::NotKnown => {
+                    let text = "this node does not know yet whether tokens are asked for\n";
+                    Answer::text(503, text.to_owned())
+                }
+                No::Unauthenticated => {
+                    let text = "a token is needed: Authorization: Bearer TOKEN\n";
+                    Answer::text(401, text.to_owned())
+                }
+                No::Forbidden(denied) => Answer::text(403, format!("{denied}\n")),
+            })
+    }
+
     fn metrics(&self) -> Answer {
         let ask = || {
-            let value = self.client.metrics_of(&self.node)?;
+            let node = self.node.server();
+            let value = self.client.metrics_of(&node)?;
             serde_json::from_value::<Figures>(value).map_err(|error| AdminError::Garbled {
-                server: self.node.clone(),
+                server: node,
                 what: error.to_string(),
             })
         };
@@ -153,24 +185,30 @@ impl Source {
 
     /// This answer is about the node alone: one that is told to start again because the others are away is away then, too.
     fn live(&self) -> Answer {
-        let ask = || self.client.status_of(&self.node);
+        let ask = || self.client.status_of(&self.node.server());
         match self.status.fresh(ask) {
             Ok(status) => Answer::text(200, format!("node {} answers\n", status.node)),
+            // It has no socket of its own, and asks for a token: it does its work.
+            Err(AdminError::Refused { .. }) => Answer::text(200, "the node answers\n".to_owned()),
             Err(error) => Answer::text(503, format!("the node does not answer: {error}\n")),
         }
     }
 
-    fn health(&self) -> Answer {
-        let ask = || self.client.status_of(&self.node);
+    /// Its state is told to anybody, and what is wrong to whoever may ask for the status.
+    fn health(&self, is_whole: bool) -> Answer {
+        let ask = || self.client.status_of(&self.node.server());
         let (status, json) = match self.status.fresh(ask) {
             Ok(status) => {
                 let unavailable = status.health.state == client::admin::State::Unavailable;
                 let status_code = if unavailable { 503 } else { 200 };
-                let body = serde_json::json!({
-                    "state": status.health.state,
-                    "warnings": status.health.warnings,
-                    "waiting_for": status.waiting_for,
-                });
+                let body = match is_whole {
+                    true => serde_json::json!({
+                        "state": status.health.state,
+                        "warnings": status.health.warnings,
+                        "waiting_for": status.waiting_for,
+                    }),
+                    false => serde_json::json!({ "state": status.health.state }),
+                };
                 (status_code, body)
             }
             Err(error) => {
@@ -209,14 +247,6 @@ impl<T: Clone> Fresh<T> for Mutex<Said<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_listens_everywhere_is_asked_on_loopback() {
-        let asked = |address: &str| reachable(address.parse().expect("an address")).to_string();
-        assert_eq!(asked("0.0.0.0:7117"), "127.0.0.1:7117");
-        assert_eq!(asked("[::]:7117"), "[::1]:7117");
-        assert_eq!(asked("10.0.0.4:7117"), "10.0.0.4:7117");
-    }
 
     #[test]
     fn the_node_is_not_asked_again_while_its_answer_is_fresh() {

@@ -84,6 +84,8 @@ impl Witness {
                 | Frame::Serves { .. }
                 | Frame::WantSlots(_)
                 | Frame::Leads(_)
+                | Frame::AskDirector(_)
+                | Frame::TellDirector(_)
                 | Frame::Past(_) => {}
             }
             rest = after;

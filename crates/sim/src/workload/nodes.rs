@@ -98,6 +98,7 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
             advertise: addresses[index].clone(),
             start,
             places: Vec::new(),
+            token: None,
             standing: Standing::default(),
             limits: limits.clone(),
             version: "simulated",

@@ -71,6 +71,7 @@ impl Scene {
             advertise: ADDRESS.to_owned(),
             start: Start::Bootstrap { voters: 3 },
             places: Vec::new(),
+            token: None,
             standing: Standing::default(),
             limits: small_limits(),
             version: "simulated",

@@ -95,7 +95,8 @@ impl Caller {
     }
 
     pub fn is_open(&self) -> bool {
-        self.line.borrow().heard.starts_with(b"stream ")
+        let line = self.line.borrow();
+        line.heard.starts_with(b"stream ") && line.heard.contains(&b'\n')
     }
 
     pub fn acknowledged(&self) -> u64 {

@@ -36,7 +36,7 @@ fn hears(stage: &mut Stage, caller: &Caller, line: &str) {
     stage.wait_within(2 * SECOND, line, |_| caller.text().contains(line));
 }
 
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_move_leaves_the_log_to_its_writer_whoever_comes_first() {
     for seed in 0..3 {
         let mut stage = Stage::three(seed);
@@ -61,7 +61,7 @@ pub fn a_move_leaves_the_log_to_its_writer_whoever_comes_first() {
     }
 }
 
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn a_writer_that_does_not_come_keeps_the_log_for_five_seconds() {
     for seed in 0..3 {
         let mut stage = Stage::three(seed);
@@ -74,7 +74,7 @@ fn a_writer_that_does_not_come_keeps_the_log_for_five_seconds() {
 }
 
 /// It says that it means it.
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn who_takes_over_waits_for_no_claim() {
     let mut stage = Stage::three(1);
     let (_, next) = moved_away_from(&mut stage);
@@ -82,7 +82,7 @@ fn who_takes_over_waits_for_no_claim() {
     stage.wait_within(SECOND, "the stream to open", |_| takes.is_open());
 }
 
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn a_log_without_a_writer_is_claimed_by_nobody() {
     let mut stage = Stage::three(1);
     let leader = stage.leader();
@@ -96,7 +96,7 @@ fn a_log_without_a_writer_is_claimed_by_nobody() {
 }
 
 /// The client never heard the answer: its next attempt bears the same token, and goes on with that very stream.
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn an_opening_that_was_not_answered_is_found_again_by_its_token() {
     for moves in [false, true] {
         let mut stage = Stage::three(1);
@@ -122,5 +122,38 @@ fn an_opening_that_was_not_answered_is_found_again_by_its_token() {
         let again = format!("\"continues\":{{\"stream\":\"{}\"", again.stream());
         assert!(!list.text().contains(&again), "{}", list.text());
         drop(other);
+    }
+}
+
+/// It asked to continue a stream, and its first attempt did: its next one asks for the same, which is not there any more.
+#[cfg_attr(not(feature = "mutations"), test)]
+fn a_continuation_that_was_not_answered_is_found_again_by_its_token() {
+    for moves in [false, true] {
+        let mut stage = Stage::three(1);
+        let mut leader = stage.leader();
+        let mut writer = stage.open(leader, "append main");
+        stage.say_and_wait(&mut writer, 100);
+        stage.world.crash(writer.host);
+        let name = writer.stream();
+        let asks = format!("append main mode=takeover continues={name}@100 token=7af3");
+        let first = stage.open(leader, &asks);
+        stage.world.crash(first.host);
+        if moves {
+            leader = move_leader(&mut stage);
+        }
+        let mut again = stage.open(leader, &format!("{asks} end=fin"));
+        hears(&mut stage, &again, " at=100\n");
+        stage.say_and_wait(&mut again, 50);
+        again.half_close(&mut stage.world);
+        stage.wait("its end", |_| again.is_over());
+        let list = stage.call(leader, "streams main");
+        stage.wait("the list", |_| list.is_over());
+        for stream in [name, first.stream()] {
+            let continued = format!("\"continues\":{{\"stream\":\"{stream}\"");
+            assert!(list.text().contains(&continued), "{}", list.text());
+        }
+        // Whoever has another token, or none, hears that it is continued.
+        let other = stage.call(leader, &asks.replace("7af3", "0001"));
+        hears(&mut stage, &other, "error continues ");
     }
 }

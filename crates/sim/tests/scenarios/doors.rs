@@ -128,6 +128,7 @@ impl Street {
                     slots,
                     host: Host::new(config, now),
                     figures: Arc::default(),
+                    rights: None,
                     system: System::default(),
                 };
                 Ok(Box::new(Door::new(config, now)) as Box<dyn Process>)
@@ -408,16 +409,17 @@ impl Street {
         undecided
     }
 
+    /// The frames of each group.
+    fn frames(&self) -> Vec<u64> {
+        let groups = self.place.groups.iter();
+        groups.map(|(_, _, witness)| witness.frames()).collect()
+    }
+
     fn told(&self) -> String {
         let account = self.account.borrow();
         let count =
             |is: fn(&Fate) -> bool| account.all.iter().filter(|asked| is(&asked.fate)).count();
-        let frames: Vec<u64> = self
-            .place
-            .groups
-            .iter()
-            .map(|(_, _, w)| w.frames())
-            .collect();
+        let frames = self.frames();
         format!(
             "seed {}: {frames:?} frames, {} replies, {} never, {} unknown; {} moved, {} down; {} lost",
             self.seed,
@@ -455,6 +457,12 @@ pub fn drawn_commands_are_answered_as_the_logs_say_whatever_fails() {
         }
         street.calm();
         println!("{}", street.told());
+        let frames = street.frames();
+        let idle = frames.iter().position(|frames| *frames == 0);
+        assert_eq!(
+            idle, None,
+            "seed {seed}: {frames:?}: its slots were asked for, and it executed nothing"
+        );
         undecided.set(undecided.get() + street.judge());
         let account = street.account.borrow();
         seeds.set(seeds.get() + 1);

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use formats::LogId;
+use node::directory::DIRECTORY_NAME;
+use paxos::Role;
 
 use crate::stage::{LOG, MS, SECOND, Stage, done};
 
@@ -271,5 +273,25 @@ fn logs_at_rest_give_their_connections_back_where_these_are_scarce() {
         for number in 0..LOGS {
             write(&mut stage, number);
         }
+    }
+}
+
+/// The next line of a script appends to it.
+#[test]
+fn a_created_log_is_answered_once_its_leader_is_known() {
+    for seed in 0..10 {
+        let mut stage = Stage::three(seed);
+        stage.wait_whole(3);
+        let directs = (0..3).find(|index| {
+            let view = stage.look().view_of(*index, DIRECTORY_NAME).map(|v| v.role);
+            matches!(view, Some(Role::Leader { .. }))
+        });
+        let directs = directs.expect("it is whole");
+        let caller = stage.call(directs, "create-log next");
+        stage.wait("an answer", |_| caller.is_over());
+        assert!(caller.text().starts_with("ok "), "{}", caller.text());
+        let look = stage.look();
+        let role = look.view_of(directs, "next").expect("it is hosted").role;
+        assert!(!matches!(role, Role::Candidate), "seed {seed}");
     }
 }

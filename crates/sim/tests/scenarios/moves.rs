@@ -425,7 +425,7 @@ pub fn slots_move_while_clients_write() {
 /// Whatever is wanted, and whatever fails meanwhile: a slot has one owner at a time, which has all rows that the last one had.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn drawn_moves_lose_nothing_whatever_fails() {
-    each_seed(0..6, "-p sim --test scenarios moves::drawn", |seed| {
+    each_seed(0..18, "-p sim --test scenarios moves::drawn", |seed| {
         let mut removal = Removal::new(seed, 6, 500);
         removal.street.pass(400 * MS);
         for _ in 0..7 {

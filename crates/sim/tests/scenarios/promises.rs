@@ -110,8 +110,8 @@ fn appends_are_refused_below_the_reserve_and_taken_again_once_trims_made_twice_a
         wait_said(&mut stage, &ALL, Code::DiskFull, full);
     }
     let look = stage.look();
-    let is_unavailable = |index: &usize| state(&look, *index) == State::Unavailable;
-    assert!(ALL.iter().all(is_unavailable));
+    let is_degraded = |index: &usize| state(&look, *index) == State::Degraded;
+    assert!(ALL.iter().all(is_degraded));
     let append = format!("append {LOG} mode=takeover");
     let refused = asked(&mut stage, &append);
     assert!(refused.starts_with("error full "), "{refused}");

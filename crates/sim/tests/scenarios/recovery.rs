@@ -240,7 +240,7 @@ fn lose_a_majority(seed: u64) -> Came {
     assert!(end <= truth.sent, "{place}: more than was ever sent");
     let client = chain.borrow().client;
     assert!(left == content(client, from..end), "{place}: other bytes");
-    assert!(report.known_chosen <= truth.next, "{place}");
+    assert!(report.first_unchosen <= truth.next, "{place}");
     let holes: u64 = report.holes.iter().map(|hole| hole.to - hole.from).sum();
     let all = report.carried_bytes + report.left_bytes + holes;
     assert!(

@@ -249,7 +249,7 @@ impl Play {
                 *kept.lock().unwrap() = Some(fate);
             });
             self.stage.pass(SECOND / 2);
-            if let Some(Fate::Answered(answer)) = told.lock().unwrap().take() {
+            if let Some(Fate::Answered { answer, .. }) = told.lock().unwrap().take() {
                 return Answer::decode(&answer).expect("an answer");
             }
         }
@@ -301,22 +301,24 @@ impl Play {
         self.submit(index, request, move |fate| {
             let mut book = book.lock().unwrap();
             match fate {
-                Fate::Answered(answer) => match Answer::decode(&answer).expect("an answer") {
-                    Answer::Appended { place, .. } => {
-                        let grown = book.grown.get_mut(name).expect("it is there");
-                        grown.length = grown.length.max(place.tail.position);
-                        grown.tail = Some(place.tail);
-                        grown.answered.push((token, place.tail.position));
+                Fate::Answered { answer, .. } => {
+                    match Answer::decode(&answer).expect("an answer") {
+                        Answer::Appended { place, .. } => {
+                            let grown = book.grown.get_mut(name).expect("it is there");
+                            grown.length = grown.length.max(place.tail.position);
+                            grown.tail = Some(place.tail);
+                            grown.answered.push((token, place.tail.position));
+                        }
+                        Answer::Refused(Refusal::Unexpected(place)) => {
+                            book.refused += 1;
+                            let grown = book.grown.get_mut(name).expect("it is there");
+                            grown.length = grown.length.max(place.tail.position);
+                            grown.tail = Some(place.tail);
+                            grown.never.push(token);
+                        }
+                        other => panic!("{other:?}"),
                     }
-                    Answer::Refused(Refusal::Unexpected(place)) => {
-                        book.refused += 1;
-                        let grown = book.grown.get_mut(name).expect("it is there");
-                        grown.length = grown.length.max(place.tail.position);
-                        grown.tail = Some(place.tail);
-                        grown.never.push(token);
-                    }
-                    other => panic!("{other:?}"),
-                },
+                }
                 Fate::NotDone(_) | Fate::NotHere => {
                     book.grown
                         .get_mut(name)
@@ -352,13 +354,14 @@ impl Play {
                 id: format!("p{producer}"),
                 epoch: 0,
                 sequence,
+                ..Producer::default()
             }),
             expected: None,
         }));
         let book = self.book.clone();
         self.submit(index, request, move |fate| {
             let mut book = book.lock().unwrap();
-            let Fate::Answered(answer) = fate else {
+            let Fate::Answered { answer, .. } = fate else {
                 book.unknown += u64::from(fate == Fate::Unknown);
                 return;
             };
@@ -443,7 +446,7 @@ impl Play {
         let book = self.book.clone();
         self.submit(index, request, move |fate| {
             let mut book = book.lock().unwrap();
-            let Fate::Answered(answer) = fate else {
+            let Fate::Answered { answer, .. } = fate else {
                 book.unknown += u64::from(fate == Fate::Unknown);
                 return;
             };
@@ -461,7 +464,7 @@ impl Play {
             let mut book = book.lock().unwrap();
             match fate {
                 // All lives that were seen before it was asked for are over.
-                Fate::Answered(_) => book.over = book.over.max(before),
+                Fate::Answered { .. } => book.over = book.over.max(before),
                 Fate::Unknown => book.unknown += 1,
                 _ => {}
             }
@@ -740,7 +743,7 @@ pub fn a_stream_whose_making_was_not_answered_does_not_come_back() {
         *kept.lock().unwrap() = Some(fate);
     });
     play.stage.pass(SECOND / 2);
-    let Some(Fate::Answered(answer)) = deleted.lock().unwrap().take() else {
+    let Some(Fate::Answered { answer, .. }) = deleted.lock().unwrap().take() else {
         panic!("nobody deletes it");
     };
     assert_eq!(Answer::decode(&answer), Some(Answer::Deleted));

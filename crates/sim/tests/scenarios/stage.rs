@@ -190,6 +190,7 @@ impl Stage {
             advertise: address.to_owned(),
             start,
             places: Vec::new(),
+            token: None,
             standing: Standing::default(),
             limits: self.limits.clone(),
             version: "simulated",

@@ -6,7 +6,7 @@ use super::{End, Outcome, Space, There};
 use crate::keys;
 use crate::request::{Answer, Append, Expected, Producer, Refusal};
 use crate::rows::Rows;
-use crate::stored::{self, Closed, Produced};
+use crate::stored::{Closed, Produced};
 
 /// Producers of one principal that a stream remembers.
 pub const PRODUCERS_MAX: u32 = 1_000;
@@ -34,7 +34,7 @@ impl<R: Rows> Space<'_, R> {
         let before = match &append.producer {
             Some(producer) => {
                 let key = keys::producer(there.id, principal, &producer.id);
-                self.row::<Produced>(&key)?
+                self.produced(&key)?
             }
             None => None,
         };
@@ -44,6 +44,16 @@ impl<R: Rows> Space<'_, R> {
                 return refuse(Refusal::StaleEpoch { current });
             }
             let is_known = producer.epoch == before.epoch && producer.sequence <= before.sequence;
+            // ‡ Numbers are a producer's own: whoever counts another input in the same way would have it passed over without a word.
+            let is_other = producer.is_compared
+                && producer.sequence == before.sequence
+                && before
+                    .digest
+                    .is_some_and(|digest| digest != crc32c::crc32c(&append.body));
+            if is_known && is_other {
+                let sequence = before.sequence;
+                return refuse(Refusal::OtherBody { sequence });
+            }
             if is_known && !mutation::is(Mutation::KnownAppendedAgain) {
                 return Ok(Answer::Known {
                     place: there.place(),
@@ -90,7 +100,8 @@ impl<R: Rows> Space<'_, R> {
         let now_ms = self.rows.time_ms();
         let There { id, tail, .. } = &mut *there;
         if let Some(producer) = &append.producer {
-            self.remember(*id, principal, producer, before.is_none())?;
+            let digest = crc32c::crc32c(&append.body);
+            self.remember(*id, (principal, producer), digest, before.is_none())?;
         }
         self.write(*id, tail, &append.body)?;
         if !mutation::is(Mutation::AppendIsNoUse) {
@@ -105,6 +116,7 @@ impl<R: Rows> Space<'_, R> {
                     id,
                     epoch,
                     sequence,
+                    ..
                 } = producer.clone();
                 (append.principal.clone(), id, epoch, sequence)
             });
@@ -122,29 +134,41 @@ impl<R: Rows> Space<'_, R> {
     fn remember(
         &mut self,
         id: u64,
-        principal: &str,
-        producer: &Producer,
+        (principal, producer): (&str, &Producer),
+        digest: u32,
         is_new: bool,
     ) -> Outcome<(), R> {
-        let used_ms = self.rows.time_ms();
+        let now_ms = self.rows.time_ms();
         if is_new {
             let count = keys::producer_count(id, principal);
             let mut producers: u32 = self.row(&count)?.unwrap_or(0);
             if producers >= PRODUCERS_MAX {
-                producers -= self.forget_producers(id, principal, used_ms)?;
+                producers -= self.forget_producers(id, principal, now_ms)?;
             }
             if producers >= PRODUCERS_MAX {
                 return Err(End::Refused(Refusal::ManyProducers));
             }
             self.put(&count, &(producers + 1))?;
         }
+        // Whoever wants to be kept for less was used as much earlier.
+        let kept_ms = producer.kept_ms.unwrap_or(PRODUCER_KEPT_MS);
+        let earlier_ms = PRODUCER_KEPT_MS.saturating_sub(kept_ms);
         let produced = Produced {
             epoch: producer.epoch,
             sequence: producer.sequence,
-            used_ms,
+            used_ms: now_ms.saturating_sub(earlier_ms),
+            digest: Some(digest),
         };
         let key = keys::producer(id, principal, &producer.id);
         self.put(&key, &produced)
+    }
+
+    fn produced(&mut self, key: &[u8]) -> Outcome<Option<Produced>, R> {
+        let Some(bytes) = self.rows.get(key).map_err(End::Stop)? else {
+            return Ok(None);
+        };
+        let decoded = Produced::decode(&bytes).ok_or(End::Refused(Refusal::Unreadable));
+        decoded.map(Some)
     }
 
     /// Forgets those that were not used for long; returns how many.
@@ -155,7 +179,7 @@ impl<R: Rows> Space<'_, R> {
         loop {
             let page = self.range(&from, &to, PRODUCERS_MAX as usize)?;
             for (key, value) in &page.rows {
-                let produced = stored::decode::<Produced>(value);
+                let produced = Produced::decode(value);
                 let is_old =
                     produced.is_some_and(|produced| produced.used_ms + PRODUCER_KEPT_MS < now_ms);
                 if is_old {

@@ -6,10 +6,13 @@ use super::{End, Named, Outcome, Space, There};
 use crate::json;
 use crate::keys;
 use crate::media::MediaType;
+use crate::offset::POSITION_MAX;
 use crate::request::{Answer, Create, ForkFrom, Lifetime, Refusal};
 use crate::rows::Rows;
 use crate::stored::{Asked, AskedFork, Closed, Numbers, Segment, Stream, Tail};
 
+/// More streams than that are not made in a millisecond. Of 16 digits half are left to the time, which lasts until 2128; then ids are counted on.
+const IDS_PER_MS: u64 = 1_000;
 /// Streams in a space.
 pub const STREAMS_MAX: u64 = 1_000_000;
 /// A fork has the bytes of so many other streams at most.
@@ -60,10 +63,16 @@ impl<R: Rows> Space<'_, R> {
         if numbers.streams >= STREAMS_MAX {
             return Err(End::Refused(Refusal::ManyStreams));
         }
-        let id = numbers.next;
-        numbers.next += 1;
-        numbers.streams += 1;
         let now_ms = self.rows.time_ms();
+        // ‡ An id is never that of another stream, though the rows were brought back from a backup, or the space was deleted and made again: it
+        // begins behind the time, which went on meanwhile. In a space that counted on from where it stood an old offset was read as one of a new stream.
+        let by_time = match mutation::is(Mutation::IdUsedAgain) {
+            true => 0,
+            false => now_ms.saturating_mul(IDS_PER_MS).min(POSITION_MAX / 2),
+        };
+        let id = numbers.next.max(by_time);
+        numbers.next = id + 1;
+        numbers.streams += 1;
         let lifetime = match (create.lifetime, &taken) {
             (Lifetime::Endless, Some(taken)) => taken.lifetime,
             (lifetime, _) => lifetime,

@@ -41,7 +41,7 @@ pub fn of_silent_member(members: &Members, silent: u64, wrong: &mut Vec<String>)
                 "node {silent} is silent, and `members` calls it alive"
             ));
         }
-        Some(node) if node.silent_seconds.is_none() => {
+        Some(node) if node.last_heard_ms.is_none() => {
             wrong.push(format!(
                 "`members` does not say since when node {silent} is silent"
             ));
@@ -245,11 +245,11 @@ mod tests {
 
     #[test]
     fn a_silent_member_of_which_more_is_said_than_is_known_is_seen() {
-        let members = |alive, silent_seconds, held_bytes| Members {
+        let members = |alive, last_heard_ms, held_bytes| Members {
             nodes: vec![Node {
                 id: 2,
                 alive,
-                silent_seconds,
+                last_heard_ms,
                 ..Node::default()
             }],
             logs: vec![Log {

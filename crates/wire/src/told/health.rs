@@ -19,7 +19,10 @@ pub enum State {
     Healthy,
     /// All is served, and something is wrong or was a moment ago.
     AtRisk,
-    /// Something is not served.
+    /// Appends to a log are refused while all is read.
+    Degraded,
+    /// Something is not served at all. A state that this program does not know counts as this one.
+    #[serde(other)]
     Unavailable,
 }
 

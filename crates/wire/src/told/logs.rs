@@ -20,11 +20,14 @@ fn forever() -> String {
     "forever".to_owned()
 }
 
-/// A log, and its retention from now on.
+/// A log, and its settings from now on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retained {
     pub name: String,
     pub retention: String,
+    /// The number of full members that hold what is acknowledged; 0 if a majority decides.
+    #[serde(default)]
+    pub min_copies: u32,
 }
 
 /// The directory's entry of one log.
@@ -41,6 +44,9 @@ pub struct LogDetails {
     pub on_all_nodes: bool,
     #[serde(default = "forever")]
     pub retention: String,
+    /// The number of full members that hold what is acknowledged; 0 if a majority decides.
+    #[serde(default)]
+    pub min_copies: u32,
 }
 
 /// A log that is no more.

@@ -33,9 +33,9 @@ pub struct Node {
     pub kind: String,
     #[serde(default)]
     pub alive: bool,
-    /// The seconds since the answering node last heard of it, if it is silent and was heard.
+    /// Since the answering node last heard of it, if it did since its own start; none for itself.
     #[serde(default)]
-    pub silent_seconds: Option<u64>,
+    pub last_heard_ms: Option<u64>,
     /// The node is removed once it has weight nowhere.
     #[serde(default)]
     pub leaving: bool,
@@ -92,6 +92,9 @@ pub struct Planned {
     pub leaves: Vec<u64>,
     #[serde(default)]
     pub risks: Vec<String>,
+    /// How little redundancy the logs would have.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// The whole request is wanted already. Steps may be left to do.
     #[serde(default)]
     pub nothing: bool,
@@ -102,7 +105,72 @@ pub struct PlannedLog {
     pub id: u64,
     pub name: String,
     /// ⟨node, weight⟩
+    #[serde(with = "weights")]
     pub from: BTreeMap<u64, u64>,
+    #[serde(with = "weights")]
     pub to: BTreeMap<u64, u64>,
     pub steps: Vec<String>,
+}
+
+/// Weights as they stand in every list of them: `[{"node":1, "weight":2}]`.
+pub mod weights {
+    use std::collections::BTreeMap;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Weight {
+        node: u64,
+        weight: u64,
+    }
+
+    /// Nodes of version 0.1.0 told an object of weights by their nodes.
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Told {
+        List(Vec<Weight>),
+        ByNode(BTreeMap<String, u64>),
+    }
+
+    pub fn serialize<S: Serializer, N: Copy + Into<u64>>(
+        weights: &BTreeMap<N, N>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(weights.iter().map(|(node, weight)| Weight {
+            node: (*node).into(),
+            weight: (*weight).into(),
+        }))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u64, u64>, D::Error> {
+        Ok(match Told::deserialize(from)? {
+            Told::List(list) => list.into_iter().map(|one| (one.node, one.weight)).collect(),
+            Told::ByNode(weights) => {
+                let parsed = weights
+                    .into_iter()
+                    .map(|(node, weight)| Ok((node.parse()?, weight)));
+                parsed
+                    .collect::<Result<_, std::num::ParseIntError>>()
+                    .map_err(D::Error::custom)?
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PlannedLog;
+
+    #[test]
+    fn weights_are_a_list_and_an_object_of_them_is_understood() {
+        let by_node = r#"{"id":1,"name":"main","from":{"1":1},"to":{"1":1,"2":3},"steps":[]}"#;
+        let planned: PlannedLog = serde_json::from_str(by_node).unwrap();
+        let told = serde_json::to_string(&planned).unwrap();
+        assert!(
+            told.contains(r#""to":[{"node":1,"weight":1},{"node":2,"weight":3}]"#),
+            "{told}"
+        );
+        assert_eq!(serde_json::from_str::<PlannedLog>(&told).unwrap(), planned);
+    }
 }

@@ -10,13 +10,17 @@ mod scrub;
 mod slots;
 mod status;
 mod streams;
+mod tokens;
 
 pub use health::{Health, State, Warning};
 pub use logs::{DeletedLog, LogDetails, LogInfo, Retained};
-pub use members::{Log, Member, Members, Node, Planned, PlannedLog};
+pub use members::{Log, Member, Members, Node, Planned, PlannedLog, weights};
 pub use moved::Moved;
 pub use rows::{Filled, Saving};
 pub use scrub::{ScrubDifference, ScrubReport, ScrubView};
-pub use slots::{SlotsChanged, SlotsGroup, SlotsMove, SlotsPart, SlotsTold, SlotsUnderWay};
+pub use slots::{
+    SlotsChanged, SlotsGroup, SlotsMove, SlotsPart, SlotsRun, SlotsTold, SlotsUnderWay,
+};
 pub use status::{LogStatus, MarkInfo, NodeStatus, PeerStatus, StateInfo, Status, Weight};
 pub use streams::{Continues, StreamEnd, StreamInfo, Trimmed};
+pub use tokens::{AuthTold, ChangeTold, Explained, TokenTold, WhoTold};

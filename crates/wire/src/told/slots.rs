@@ -26,13 +26,23 @@ pub struct SlotsTold {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SlotsGroup {
+    /// The id of its log. Maps that were saved with keys by earlier programs call it `log`.
+    #[serde(alias = "log")]
+    pub id: u64,
     pub name: String,
-    pub log: u64,
     /// Whether it is to have slots.
     pub joined: bool,
     /// How many slots it is to have, and serves.
     pub wanted: u32,
     pub served: u32,
+}
+
+/// Slots from the first to the last, both among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SlotsRun {
+    pub first: u16,
+    pub last: u16,
 }
 
 /// Slots from the first to the last, both among them, and whose they are.

@@ -115,6 +115,12 @@ pub struct LogStatus {
     /// The leader sends auxiliaries the log's bytes.
     #[serde(default)]
     pub engaged: bool,
+    /// The number of full voters that are to hold what is acknowledged; 0 if a majority decides.
+    #[serde(default)]
+    pub min_copies: u32,
+    /// At the leader: the number of full voters that are alive and hold all of the log.
+    #[serde(default)]
+    pub copies: Option<u64>,
     /// Bytes sent to followers with proposals since the node started.
     #[serde(default)]
     pub proposal_bytes_sent: u64,
@@ -149,6 +155,9 @@ pub struct LogStatus {
     pub stopped: Option<String>,
     #[serde(default)]
     pub peers: Vec<PeerStatus>,
+    /// The leader whose word `peers` and `copies` are, where somebody gathered them.
+    #[serde(default)]
+    pub peers_by: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

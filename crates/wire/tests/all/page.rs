@@ -19,7 +19,7 @@ fn keys_in(usage: &str) -> BTreeSet<String> {
     let usage = usage.split('→').next().unwrap_or(usage);
     let before = usage.match_indices('=').map(|(at, _)| &usage[..at]);
     let key = |text: &str| {
-        let part = |c: char| c.is_ascii_lowercase() || c == '-';
+        let part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
         let start = text.trim_end_matches(part).len();
         text[start..].to_owned()
     };

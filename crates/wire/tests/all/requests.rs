@@ -114,16 +114,18 @@ fn requests_are_written_as_the_page_says() {
                 members: NodeIds::default(),
                 auxiliary: NodeIds::default(),
                 retention: None,
+                min_copies: None,
                 kind: LogKind::Bytes,
             },
         ),
         (
-            "logberg/1 create-log spare members=1,3,4 auxiliary=3 retention=10GiB,7d kind=state\n",
+            "logberg/1 create-log spare members=1,3,4 auxiliary=3 retention=10GiB,7d min_copies=2 kind=state\n",
             Ask::CreateLog {
                 name: "spare".to_owned(),
                 members: NodeIds(vec![1, 3, 4]),
                 auxiliary: NodeIds(vec![3]),
                 retention: Some("10GiB,7d".to_owned()),
+                min_copies: Some(2),
                 kind: LogKind::State,
             },
         ),
@@ -185,7 +187,8 @@ fn requests_are_written_as_the_page_says() {
             "logberg/1 retain spare retention=10GiB,7d\n",
             Ask::Retain {
                 log: "spare".to_owned(),
-                retention: "10GiB,7d".to_owned(),
+                retention: Some("10GiB,7d".to_owned()),
+                min_copies: None,
             },
         ),
     ];

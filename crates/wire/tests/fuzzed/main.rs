@@ -1,6 +1,9 @@
 //! The checks that `fuzz/` runs on drawn bytes, here on the corpora that stay in the tree: golden
 //! bytes, and what fuzzing found. docs/testing.md says how to fuzz.
 
+/// Tests call it as the workspace does, which has some of them elsewhere, too.
+extern crate logberg_wire as wire;
+
 mod answers;
 mod request_lines;
 

@@ -21,8 +21,8 @@ use sha2::{Digest, Sha256};
 use super::nodes::LOG;
 use super::source::{Source, fill};
 use super::teller::Teller;
-use terminal::quantity;
 use testbed::cluster::LocalCluster;
+use wire::quantity;
 
 /// Handed over at a time; also how finely latency is sampled.
 const PIECE_BYTES_MAX: u64 = 256 << 10;

@@ -10,7 +10,8 @@ use super::append::Appended;
 use super::read_back::Found;
 use super::source::Source;
 use terminal::exit::{Failure, Kind};
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 #[derive(Serialize)]
 pub struct Report {
@@ -31,7 +32,7 @@ pub struct Report {
     bytes_resent: u64,
     reconnects: u64,
     streams: usize,
-    append_seconds: f64,
+    append_ms: f64,
     /// Millions of bytes a second, the failover included.
     append_mb_per_s: f64,
     /// The latencies of pieces from the client's call to the ack; none without a byte.
@@ -39,8 +40,8 @@ pub struct Report {
     ack_p99_ms: Option<f64>,
     ack_max_ms: Option<f64>,
     /// All disks at once.
-    read_back_seconds: f64,
-    seconds: f64,
+    read_back_ms: f64,
+    took_ms: f64,
     source: String,
     /// Notes on what did not go as it should for so few bytes.
     notes: Vec<String>,
@@ -132,13 +133,13 @@ impl Report {
             bytes_resent: appended.statistics.bytes_resent,
             reconnects: appended.statistics.reconnects,
             streams,
-            append_seconds: round(seconds),
+            append_ms: round(seconds * 1e3),
             append_mb_per_s: round(total as f64 / 1e6 / seconds),
             ack_p50_ms: latency(0.5),
             ack_p99_ms: latency(0.99),
             ack_max_ms: latency(1.0),
-            read_back_seconds: round(reading_back.as_secs_f64()),
-            seconds: round(took.as_secs_f64()),
+            read_back_ms: round(reading_back.as_secs_f64() * 1e3),
+            took_ms: round(took.as_secs_f64() * 1e3),
             source: source.describe(),
             notes,
         }
@@ -201,7 +202,8 @@ impl Report {
             "throughput",
             format!(
                 "{:.0} MB/s to three disks, the failover included ({:.1} s)",
-                self.append_mb_per_s, self.append_seconds
+                self.append_mb_per_s,
+                self.append_ms / 1e3
             ),
         );
         if let (Some(median), Some(high), Some(max)) =
@@ -214,7 +216,7 @@ impl Report {
                 ),
             );
         }
-        line("in all", format!("{:.1} s", self.seconds));
+        line("in all", format!("{:.1} s", self.took_ms / 1e3));
         for note in &self.notes {
             line("note", note.clone());
         }

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use terminal::quantity;
+use wire::quantity;
 
 pub struct Teller {
     silent: bool,

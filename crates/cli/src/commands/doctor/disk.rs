@@ -11,8 +11,8 @@ use linux::LinuxDisk;
 use ops::Disk as _;
 use replica::Limits;
 use rustix::fs::statvfs;
-use terminal::quantity;
 use testbed::watch::Watch;
+use wire::quantity;
 
 use super::finding::Finding;
 

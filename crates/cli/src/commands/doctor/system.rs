@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::{Resource, getrlimit};
 
 use super::finding::Finding;
-use terminal::quantity;
+use wire::quantity;
 
 /// A node takes half of these for clients, the other half is for segments and peers.
 const FILES_GOOD: u64 = 16_384;

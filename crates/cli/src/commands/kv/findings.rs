@@ -1,5 +1,6 @@
 //! Findings about what is wrong with groups of keys and with the places where clients find them.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use formats::slots::{group_of, name_of};
@@ -20,7 +21,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
             _ => vec![Finding::better(CHECK, found, "logberg kv init")],
         };
     }
-    let mut found: Vec<Finding> = missing(&view.groups).into_iter().collect();
+    let mut found: Vec<Finding> = missing(view).into_iter().collect();
     found.extend(given(view));
     found.extend(view.groups.iter().filter_map(|group| led(group, view)));
     found.extend(
@@ -43,10 +44,18 @@ pub fn findings(view: &View) -> Vec<Finding> {
 }
 
 /// Slots that no group serves.
-fn missing(groups: &[Group]) -> Option<Finding> {
-    let (_, count) = group_of(&groups.first()?.group)?;
-    let is_there = |name: &String| groups.iter().any(|group| group.group == *name);
-    let mut names = (1..=count).map(|number| name_of(number, count));
+fn missing(view: &View) -> Option<Finding> {
+    let is_there = |name: &String| view.groups.iter().any(|group| group.name == *name);
+    let given = view.map.as_ref().filter(|map| map.version > 0);
+    let wanted: BTreeSet<String> = match given {
+        // A group that left, and was deleted, is missed by nobody.
+        Some(map) => map.wanted.iter().map(|part| part.group.clone()).collect(),
+        None => {
+            let (_, count) = group_of(&view.groups.first()?.name)?;
+            (1..=count).map(|number| name_of(number, count)).collect()
+        }
+    };
+    let mut names = wanted.into_iter();
     let first = names.find(|name| !is_there(name))?;
     let more = names.filter(|name| !is_there(name)).count();
     let and = match more {
@@ -81,7 +90,7 @@ fn given(view: &View) -> Option<Finding> {
 }
 
 fn led(group: &Group, view: &View) -> Option<Finding> {
-    let name = &group.group;
+    let name = &group.name;
     let Some(leader) = group.leader else {
         return Some(Finding::must(
             CHECK,
@@ -89,15 +98,15 @@ fn led(group: &Group, view: &View) -> Option<Finding> {
             "start or reconnect the silent nodes (logberg status); if all answer, ask again in some seconds",
         ));
     };
-    let node = view.nodes.iter().find(|node| node.node == leader)?;
+    let node = view.nodes.iter().find(|node| node.id == leader)?;
     if node.kv.is_some() {
         return None;
     }
     let answers = |id: &u64| {
-        let node = view.nodes.iter().find(|node| node.node == *id);
+        let node = view.nodes.iter().find(|node| node.id == *id);
         node.is_some_and(|node| node.alive && node.kv.is_some())
     };
-    let other = group.nodes.iter().find(|id| answers(id));
+    let other = group.can_lead.iter().find(|id| answers(id));
     let now = other.map_or_else(String::new, |other| {
         format!("; until then: logberg leader move {name} --to {other}")
     });
@@ -112,7 +121,7 @@ fn led(group: &Group, view: &View) -> Option<Finding> {
 
 /// A leader's own words on why it serves nothing: a restore that has not ended, for example.
 fn refused(group: &Group) -> Option<Finding> {
-    let (name, why) = (&group.group, group.refusal.as_ref()?);
+    let (name, why) = (&group.name, group.refusal.as_ref()?);
     let leader = group.leader?;
     Some(Finding::must(
         CHECK,
@@ -129,11 +138,11 @@ fn full(view: &View) -> Option<Finding> {
     let nodes: Vec<String> = view.full.iter().map(u64::to_string).collect();
     let is_much = view.groups.iter().any(|group| {
         2 * group
-            .members
+            .voters
             .iter()
             .filter(|node| view.full.contains(node))
             .count()
-            >= group.members.len()
+            >= group.voters.len()
     });
     let then = match is_much {
         true => "writes are refused, and reading goes on",
@@ -152,9 +161,9 @@ fn full(view: &View) -> Option<Finding> {
 
 fn stood_for(group: &Group, view: &View) -> Option<Finding> {
     let Group {
-        group: name,
+        name,
         whole,
-        members,
+        voters,
         ..
     } = group;
     if whole.is_empty() {
@@ -164,21 +173,18 @@ fn stood_for(group: &Group, view: &View) -> Option<Finding> {
             "start the silent nodes that host it, with the directories that they had; if they are lost: docs/first-aid.md, \"Keys\"",
         ));
     }
-    let without = members.iter().filter(|node| !whole.contains(node));
+    let without = voters.iter().filter(|node| !whole.contains(node));
     let without: Vec<String> = without.map(u64::to_string).collect();
     if without.is_empty() {
         return None;
     }
     let doorless = view.nodes.iter().find(|node| {
-        node.alive
-            && node.kv.is_none()
-            && members.contains(&node.node)
-            && !whole.contains(&node.node)
+        node.alive && node.kv.is_none() && voters.contains(&node.id) && !whole.contains(&node.id)
     });
     let change = match doorless {
         Some(node) => format!(
             "start node {} with --kv HOST:PORT: without it a node keeps no state of groups",
-            node.node
+            node.id
         ),
         None => "wait until it is copied (logberg kv status); start the nodes that are silent, and read their logs if it does not come".to_owned(),
     };
@@ -188,7 +194,7 @@ fn stood_for(group: &Group, view: &View) -> Option<Finding> {
             "node(s) {} do not have the whole state of {name}: {} of {} have",
             without.join(" "),
             whole.len(),
-            members.len()
+            voters.len()
         ),
         change,
     ))
@@ -196,7 +202,7 @@ fn stood_for(group: &Group, view: &View) -> Option<Finding> {
 
 /// Whether clients find a node where they are told to.
 fn reached(node: &Node, view: &View) -> Option<Finding> {
-    let (id, place) = (node.node, node.kv.as_ref()?);
+    let (id, place) = (node.id, node.kv.as_ref()?);
     let advertise =
         format!("start node {id} with --kv-advertise HOST:PORT, where clients reach it");
     let wrong = match node.probe.as_ref()? {
@@ -233,7 +239,7 @@ fn reached(node: &Node, view: &View) -> Option<Finding> {
                 "clients are told to find node {id} at {place}, which is their own machine wherever they are"
             )
         }
-        Probe::Node(_) => return None,
+        Probe::Node(_) | Probe::Guarded => return None,
     };
     Some(Finding::must(CHECK, wrong, advertise))
 }
@@ -247,7 +253,7 @@ fn is_loopback(place: &str) -> bool {
 /// Whether some nodes lead more groups than others that could.
 fn spread(view: &View) -> Option<Finding> {
     let can = |node: &&Node| {
-        let leads = |group: &Group| group.nodes.contains(&node.node);
+        let leads = |group: &Group| group.can_lead.contains(&node.id);
         node.alive && node.kv.is_some() && view.groups.iter().any(leads)
     };
     let able = || view.nodes.iter().filter(can);
@@ -260,7 +266,7 @@ fn spread(view: &View) -> Option<Finding> {
         CHECK,
         format!(
             "node {} leads {} groups, and node {} {}: the one executes what the others could",
-            most.node, most.groups_led, least.node, least.groups_led
+            most.id, most.groups_led, least.id, least.groups_led
         ),
         "logberg kv init, which moves leaders and nothing else where all groups are there",
     ))
@@ -270,11 +276,12 @@ fn spread(view: &View) -> Option<Finding> {
 mod tests {
     use super::super::super::doctor::finding::Verdict;
     use super::*;
+    use wire::told::SlotsRun;
 
     /// Three nodes, of which each leads one of three groups.
     fn view() -> View {
         let node = |node: u64| Node {
-            node,
+            id: node,
             address: format!("10.0.0.{node}:7117"),
             alive: true,
             kv: Some(format!("10.0.0.{node}:7379")),
@@ -284,13 +291,16 @@ mod tests {
             commands_per_second: Some(0),
         };
         let group = |number: u16| Group {
-            group: name_of(number, 3),
-            slots: Some(vec!["0-5460".to_owned()]),
+            name: name_of(number, 3),
+            slots: Some(vec![SlotsRun {
+                first: 0,
+                last: 5460,
+            }]),
             joined: true,
             first_slot: Some(0),
             leader: Some(u64::from(number)),
-            nodes: vec![1, 2, 3],
-            members: vec![1, 2, 3],
+            can_lead: vec![1, 2, 3],
+            voters: vec![1, 2, 3],
             whole: vec![1, 2, 3],
             refusal: None,
         };
@@ -376,7 +386,7 @@ mod tests {
         view.nodes[2].kv = Some("127.0.0.1:7379".to_owned());
         only(&view, Verdict::Must, "their own machine");
         for node in &mut view.nodes {
-            node.address = format!("127.0.0.1:711{}", node.node);
+            node.address = format!("127.0.0.1:711{}", node.id);
         }
         only(&view, Verdict::Ok, "");
     }

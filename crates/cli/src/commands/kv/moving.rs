@@ -9,7 +9,7 @@ use client::{AdminError, Client, NewLog};
 use indicatif::{ProgressBar, ProgressStyle};
 use terminal::exit::{Failure, Kind};
 use terminal::show;
-use wire::LogKind;
+use wire::{LogKind, quantity};
 
 use super::view::{shown, spans_of};
 use super::{How, under_way};
@@ -17,6 +17,8 @@ use crate::confirm::confirmed;
 use crate::global::Global;
 
 const POLL: Duration = Duration::from_millis(200);
+/// Groups that were dropped are gone after so long.
+const GONE: Duration = Duration::from_secs(15);
 
 pub fn join(
     global: &Global,
@@ -162,7 +164,7 @@ fn wait(global: &Global, client: &Client) -> Result<()> {
         }
         if arrived_at.elapsed() > patience {
             bar.abandon();
-            let waited = humantime::format_duration(patience);
+            let waited = quantity::time(patience);
             let sentence = format!(
                 "the map is agreed, and for {waited} no slot has arrived: {now} are on their way, and go on by themselves; `logberg kv status` tells what is wrong, and `logberg kv map --wait` waits on"
             );
@@ -174,22 +176,52 @@ fn wait(global: &Global, client: &Client) -> Result<()> {
 
 pub fn drop_all(global: &Global, client: &Client, yes: bool) -> Result<()> {
     let map = client.slots(None)?;
-    if map.version == 0 {
-        return show::print("no group has slots: nothing to delete");
+    let names: Vec<String> = match map.version {
+        // Where a restore stopped there are groups with keys, and no slots are given out yet.
+        0 => super::groups_there(client)?,
+        _ => map.groups.into_iter().map(|group| group.name).collect(),
+    };
+    if names.is_empty() {
+        return match global.json {
+            true => show::print_json(&SlotsChanged::default()),
+            false => show::print("there are no groups: nothing to delete"),
+        };
     }
-    let names: Vec<&str> = map.groups.iter().map(|group| &*group.name).collect();
     let what = format!(
         "this deletes all keys, with the groups {}",
         names.join(", ")
     );
     confirmed(&what, yes)?;
-    let changed = client.change_slots(&ChangeSlots {
-        verb: SlotsVerb::Drop,
-        groups: Vec::new(),
-        slots: None,
-        plan: false,
-        version: None,
-    })?;
+    let changed = match map.version {
+        0 => {
+            for name in &names {
+                match client.delete_log(name) {
+                    Ok(_) | Err(AdminError::UnknownLog { .. }) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            SlotsChanged::default()
+        }
+        _ => client.change_slots(&ChangeSlots {
+            verb: SlotsVerb::Drop,
+            groups: Vec::new(),
+            slots: None,
+            plan: false,
+            version: None,
+        })?,
+    };
+    // The next command that makes groups finds none that are about to end.
+    let deadline = Instant::now() + GONE;
+    while client.logs()?.iter().any(|log| names.contains(&log.name)) {
+        if Instant::now() > deadline {
+            let sentence = format!(
+                "agreed, and not gone yet: {}; they go by themselves, see `logberg log list`",
+                names.join(", ")
+            );
+            return Err(Failure::new(Kind::NotInForce, sentence).into());
+        }
+        thread::sleep(POLL);
+    }
     match global.json {
         true => show::print_json(&changed),
         false => show::print(format!("deleted: {}", names.join(", "))),

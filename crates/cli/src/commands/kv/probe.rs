@@ -4,7 +4,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 /// A client is patient for so long here.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -17,19 +18,38 @@ const ANSWER_LINE_BYTES_MAX: u64 = 4 << 10;
 const ANSWER_BYTES: usize = 7 + 5 + 40 + 2;
 
 /// The answer from there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// A node, by its number; 0: it has no group yet, and does not know.
     Node(u64),
+    /// Something that asks for a token, and so does not say who it is. ‡ It is shown none: it may be anybody.
+    Guarded,
     /// Something that is no node of ours.
     Other,
     /// Nothing, for this reason.
     Unreachable(String),
 }
 
+/// As `{"answers": "node" | "guarded" | "other" | "nobody", "node", "why"}`.
+impl Serialize for Probe {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (answers, node, why) = match self {
+            Probe::Node(node) => ("node", Some(node), None),
+            Probe::Guarded => ("guarded", None, None),
+            Probe::Other => ("other", None, None),
+            Probe::Unreachable(why) => ("nobody", None, Some(why)),
+        };
+        let mut shown = serializer.serialize_struct("Probe", 3)?;
+        shown.serialize_field("answers", answers)?;
+        shown.serialize_field("node", &node)?;
+        shown.serialize_field("why", &why)?;
+        shown.end()
+    }
+}
+
 pub fn ask(place: &str) -> Probe {
     match heard(place) {
+        Ok(answer) if answer.starts_with(b"-NOAUTH ") => Probe::Guarded,
         Ok(answer) => node_of(&answer).map_or(Probe::Other, Probe::Node),
         Err(error) => Probe::Unreachable(error.to_string()),
     }

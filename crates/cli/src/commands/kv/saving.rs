@@ -1,5 +1,6 @@
 //! The keys of all groups into files, and back.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -7,9 +8,9 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use client::Client;
 use client::admin::{ChangeSlots, SlotsPart, SlotsTold, SlotsVerb};
-use client::backup::{RestoreError, RestoreOptions};
+use client::backup::{Backup, RestoreError, RestoreOptions, hex};
 use formats::slots::{group_of, name_of};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use terminal::exit::{Failure, Kind};
 use terminal::show;
 
@@ -46,11 +47,10 @@ pub fn back_up(global: &Global, client: &Client, to: &Path) -> Result<()> {
         return Err(Failure::new(Kind::NotFound, sentence).into());
     }
     let mut done = Vec::new();
+    let mut parts = BTreeMap::new();
     for group in groups {
-        let name = group.group;
-        let directory = to.join(&name);
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let name = group.name;
+        let directory = backup::directory_of(&name, to)?;
         let made_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let bar = backup::bar(global, "checked or saved");
         let taken = client.back_up(&name, &directory, made_at, |done, all| {
@@ -59,6 +59,11 @@ pub fn back_up(global: &Global, client: &Client, to: &Path) -> Result<()> {
         });
         bar.finish_and_clear();
         let taken = taken.map_err(backup::of_taking)?;
+        let part = SavedPart {
+            part: taken.header.part,
+            identity: hex(&taken.identity),
+        };
+        parts.insert(name.clone(), part);
         done.push(Done {
             group: name,
             path: taken.path,
@@ -78,15 +83,50 @@ pub fn back_up(global: &Global, client: &Client, to: &Path) -> Result<()> {
         return Err(Failure::new(Kind::Refused, sentence).into());
     }
     let path = to.join(MAP);
-    let text = serde_json::to_vec_pretty(&map)?;
+    let text = serde_json::to_vec_pretty(&SavedMap { map, parts })?;
     let beside = to.join(format!("{MAP}.new"));
-    fs::write(&beside, text).with_context(|| format!("cannot write {}", beside.display()))?;
+    let written = fs::write(&beside, text).and_then(|()| fs::File::open(&beside)?.sync_all());
+    written.with_context(|| format!("cannot write {}", beside.display()))?;
     fs::rename(&beside, &path).with_context(|| format!("cannot write {}", path.display()))?;
     shown(global, &done)
 }
 
 /// Which group had which slots, beside the groups' directories.
 const MAP: &str = "map.json";
+
+/// The map, and the part of each group that was saved with it.
+///
+/// ‡ A later backup into the same directory may have stopped between two groups: its parts fit no map, and are not read.
+#[derive(Serialize, Deserialize)]
+struct SavedMap {
+    #[serde(flatten)]
+    map: SlotsTold,
+    /// By the groups' names. None of a program that named no parts.
+    #[serde(default)]
+    parts: BTreeMap<String, SavedPart>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedPart {
+    part: u64,
+    identity: String,
+}
+
+/// The backup of a group, as it was when the map was saved.
+fn open(from: &Path, name: &str, parts: &BTreeMap<String, SavedPart>) -> Result<Backup> {
+    let path = from.join(name);
+    let backup = backup::open(&path)?;
+    let Some(saved) = parts.get(name) else {
+        return Ok(backup);
+    };
+    backup.as_of(saved.part).with_context(|| {
+        format!(
+            "{} lacks part {}, which {MAP} names: take another backup",
+            path.display(),
+            saved.part
+        )
+    })
+}
 
 /// Nothing is on its way.
 fn still(map: &SlotsTold) -> Result<()> {
@@ -98,7 +138,7 @@ fn still(map: &SlotsTold) -> Result<()> {
 }
 
 /// The map that was saved with the groups. `None`: it was saved by a program in which slots stayed where they were.
-fn saved_map(from: &Path) -> Result<Option<SlotsTold>> {
+fn saved_map(from: &Path) -> Result<Option<SavedMap>> {
     let path = from.join(MAP);
     if !path.exists() {
         return Ok(None);
@@ -146,7 +186,11 @@ fn give_slots(client: &Client, names: &[String], map: Option<&SlotsTold>) -> Res
 }
 
 pub fn restore(global: &Global, client: &Client, from: &Path) -> Result<()> {
-    let map = saved_map(from)?;
+    let saved = saved_map(from)?;
+    let (map, parts) = match saved {
+        Some(SavedMap { map, parts }) => (Some(map), parts),
+        None => (None, BTreeMap::new()),
+    };
     let names = match map.as_ref().filter(|map| map.version > 1) {
         Some(map) => {
             let known = client.slots(None)?;
@@ -171,8 +215,16 @@ pub fn restore(global: &Global, client: &Client, from: &Path) -> Result<()> {
     };
     // ‡ All of it is sound, or nothing is written.
     for name in &names {
-        let backup = backup::open(&from.join(name))?;
-        let (header, _) = backup.verify(|_| {}).map_err(backup::of_wrong)?;
+        let backup = open(from, name, &parts)?;
+        let (header, identity) = backup.verify(|_| {}).map_err(backup::of_wrong)?;
+        let is_it = |saved: &SavedPart| saved.identity == hex(&identity);
+        if !parts.get(name).is_none_or(is_it) {
+            let sentence = format!(
+                "{} is not the backup that {MAP} was saved with: bring back the directory as it was",
+                from.join(name).display()
+            );
+            return Err(Failure::new(Kind::Corrupt, sentence).into());
+        }
         if header.log != *name {
             let sentence = format!(
                 "{} holds a backup of {}: call the directory after its group",
@@ -185,7 +237,7 @@ pub fn restore(global: &Global, client: &Client, from: &Path) -> Result<()> {
     let mut done = Vec::new();
     for name in &names {
         let path = from.join(name);
-        let backup = backup::open(&path)?;
+        let backup = open(from, name, &parts)?;
         let options = RestoreOptions {
             log: name.clone(),
             ..RestoreOptions::default()
@@ -272,7 +324,7 @@ fn shown(global: &Global, done: &[Done]) -> Result<()> {
         table.add_row([
             one.group.as_str().into(),
             show::number(one.rows),
-            show::number(terminal::quantity::shown(one.bytes)),
+            show::number(wire::quantity::shown(one.bytes)),
             match (one.nothing_new, one.filled_before) {
                 (true, _) => format!("{path} (nothing new)").into(),
                 (_, true) => format!("{path} (filled before, and left as it is)").into(),

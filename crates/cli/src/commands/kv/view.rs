@@ -7,6 +7,7 @@ use client::leader::leaders_by;
 use formats::slots::range_of;
 use serde::Serialize;
 use terminal::show;
+use wire::told::SlotsRun;
 
 use super::probe::{self, Probe};
 
@@ -23,19 +24,18 @@ pub struct View {
 /// One group.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
-    pub group: String,
-    /// As `0-5460`: what it serves, by the map of log 0. `null`: nobody told.
-    pub slots: Option<Vec<String>>,
+    pub name: String,
+    /// The runs of slots that it serves, by the map of log 0. `null`: nobody told.
+    pub slots: Option<Vec<SlotsRun>>,
     /// Whether it is to have slots.
     pub joined: bool,
     /// One of its slots.
     #[serde(skip)]
     pub first_slot: Option<u16>,
     pub leader: Option<u64>,
-    /// Those that can lead.
-    pub nodes: Vec<u64>,
+    pub can_lead: Vec<u64>,
     /// Those that host it with a vote, and those of them that say that they have its whole state.
-    pub members: Vec<u64>,
+    pub voters: Vec<u64>,
     pub whole: Vec<u64>,
     /// The words with which its leader serves nothing of it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct Group {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Node {
-    pub node: u64,
+    pub id: u64,
     pub address: String,
     pub alive: bool,
     /// Where clients are told to find it, if it answers them.
@@ -80,8 +80,8 @@ pub fn groups_of(all: &[Status], map: Option<&SlotsTold>) -> Vec<Group> {
             let mut groups = map.groups.iter();
             groups.any(|group| group.name == log.log && group.joined)
         });
-        let mut nodes: Vec<u64> = log.candidates.iter().map(|one| one.node).collect();
-        nodes.sort_unstable();
+        let mut can_lead: Vec<u64> = log.candidates.iter().map(|one| one.node).collect();
+        can_lead.sort_unstable();
         let said = || {
             let of_status = |status: &Status| {
                 let log = status.logs.iter().find(|own| own.id == log.id);
@@ -93,34 +93,38 @@ pub fn groups_of(all: &[Status], map: Option<&SlotsTold>) -> Vec<Group> {
         let by_leader = said().find(|(node, _)| Some(*node) == log.leader);
         let weights = by_leader.or_else(|| said().next());
         let weights = weights.map(|(_, log)| log.weights).unwrap_or_default();
-        let voters = weights.into_iter().filter(|member| member.weight > 0);
-        let voters = voters.filter(|member| !member.auxiliary);
-        let mut members: Vec<u64> = voters.map(|member| member.node).collect();
-        members.sort_unstable();
+        let full = weights.into_iter().filter(|member| member.weight > 0);
+        let full = full.filter(|member| !member.auxiliary);
+        let mut voters: Vec<u64> = full.map(|member| member.node).collect();
+        voters.sort_unstable();
         let is_whole = |log: &client::admin::LogStatus| {
             let state = log.state.as_ref();
             state.is_some_and(|state| state.whole) && log.role != "stopped"
         };
-        let whole = said().filter(|(node, log)| members.contains(node) && is_whole(log));
+        let whole = said().filter(|(node, log)| voters.contains(node) && is_whole(log));
         let mut whole: Vec<u64> = whole.map(|(node, _)| node).collect();
         whole.sort_unstable();
         whole.dedup();
         Some(Group {
-            group: log.log.clone(),
-            slots: spans.map(|spans| spans.iter().map(|span| shown(*span)).collect()),
+            name: log.log.clone(),
+            slots: spans.map(|spans| spans.into_iter().map(run).collect()),
             joined,
             first_slot,
             leader: log.leader,
-            nodes,
-            members,
+            can_lead,
+            voters,
             whole,
             refusal: None,
         })
     });
     let mut groups: Vec<Group> = groups.collect();
-    let order = |group: &Group| (group.first_slot.unwrap_or(u16::MAX), group.group.clone());
+    let order = |group: &Group| (group.first_slot.unwrap_or(u16::MAX), group.name.clone());
     groups.sort_by_key(order);
     groups
+}
+
+fn run((first, last): (u16, u16)) -> SlotsRun {
+    SlotsRun { first, last }
 }
 
 /// Neighbours are one.
@@ -143,18 +147,18 @@ pub fn shown((first, last): (u16, u16)) -> String {
 }
 
 /// Some spans, and how many more there are.
-fn listed_spans(spans: &[String]) -> String {
+fn listed_spans(runs: &[SlotsRun]) -> String {
     const SHOWN: usize = 4;
-    let shown = spans
+    let first = runs
         .iter()
         .take(SHOWN)
-        .cloned()
+        .map(|run| shown((run.first, run.last)))
         .collect::<Vec<_>>()
         .join(" ");
-    match spans.len().saturating_sub(SHOWN) {
-        0 if spans.is_empty() => "none".to_owned(),
-        0 => shown,
-        more => format!("{shown} and {more} more"),
+    match runs.len().saturating_sub(SHOWN) {
+        0 if runs.is_empty() => "none".to_owned(),
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 
@@ -176,7 +180,7 @@ impl View {
             let door = own.unwrap_or(node).kv.clone();
             let led = groups.iter().filter(|group| group.leader == Some(node.id));
             Node {
-                node: node.id,
+                id: node.id,
                 address: node.address.clone(),
                 alive: node.alive,
                 probe: door
@@ -219,7 +223,7 @@ impl View {
                 (None, true) => "no (it has no --kv)".to_owned(),
                 (None, false) => "? (silent)".to_owned(),
             };
-            let mut row = vec![node.node.into(), at.into(), show::number(node.groups_led)];
+            let mut row = vec![node.id.into(), at.into(), show::number(node.groups_led)];
             match node.kv.is_some() && node.alive {
                 true => row.extend([known(node.clients), known(node.commands_per_second)]),
                 false => row.extend([show::number(""), show::number("")]),
@@ -236,9 +240,7 @@ fn ask_leader(node: &Node, groups: &mut [Group]) {
         return;
     };
     let led = groups.iter_mut();
-    let led: Vec<&mut Group> = led
-        .filter(|group| group.leader == Some(node.node))
-        .collect();
+    let led: Vec<&mut Group> = led.filter(|group| group.leader == Some(node.id)).collect();
     // One without slots serves nothing.
     let slots: Vec<u16> = led.iter().filter_map(|group| group.first_slot).collect();
     let refusals = probe::refusals(place, &slots).unwrap_or_default();
@@ -256,7 +258,7 @@ pub fn table_of(groups: &[Group]) -> String {
     };
     for group in groups {
         table.add_row([
-            group.group.clone(),
+            group.name.clone(),
             group
                 .slots
                 .as_ref()
@@ -264,7 +266,7 @@ pub fn table_of(groups: &[Group]) -> String {
             group
                 .leader
                 .map_or_else(|| "nobody".to_owned(), |leader| leader.to_string()),
-            listed(&group.nodes),
+            listed(&group.can_lead),
             listed(&group.whole),
         ]);
     }

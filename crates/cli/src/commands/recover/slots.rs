@@ -1,12 +1,13 @@
 //! What becomes of the slots of groups of keys.
 
 use node::rescue::RescuedSlots;
+use wire::told::SlotsRun;
 
 use super::states::CarriedState;
 use crate::commands::kv::view::{shown, spans_of};
 
-fn listed(spans: &[[u16; 2]]) -> String {
-    let spans = spans_of(spans.iter().map(|[first, last]| (*first, *last)));
+fn listed(runs: &[SlotsRun]) -> String {
+    let spans = spans_of(runs.iter().map(|run| (run.first, run.last)));
     let spans: Vec<String> = spans.into_iter().map(shown).collect();
     spans.join(", ")
 }
@@ -19,7 +20,7 @@ pub fn remarks(slots: &[RescuedSlots], states: &[CarriedState]) -> Vec<String> {
         let state = states.iter().find(|state| state.log == *group);
         let is_lost = state.is_some_and(CarriedState::is_lost_for_good);
         let served = listed(served);
-        match (served.is_empty(), of.is_absent, is_lost) {
+        match (served.is_empty(), of.absent, is_lost) {
             (true, ..) => {}
             (false, true, _) => remarks.push(format!(
                 "{group}: all keys of slots {served} are LOST: this node holds nothing of the group, and no other group has them"

@@ -8,7 +8,7 @@ use node::rescue::{Copied, Rescue, Standing};
 use serde::Serialize;
 use shelf::{Identity, Settings, Shelf, ShelfError, Tree};
 use terminal::exit::{Failure, Kind};
-use terminal::quantity;
+use wire::quantity;
 
 use crate::states::FoundState;
 
@@ -169,16 +169,16 @@ pub fn remark(state: &CarriedState, is_done: bool) -> String {
         (Some(why), _) => format!(
             "{log}: NO STATE {is_carried}: {why}. Its log was trimmed up to byte {log_begins_at}, so all that the machine had is LOST here, and nothing of it is served: recover from a survivor that has its state, or restore a backup"
         ),
-        (None, Some(Standing::Within { above })) => format!(
+        (None, Some(Standing::Within { above_bytes })) => format!(
             "{log}: its state {is_carried}, and {} of the log above it",
-            quantity::shown(*above)
+            quantity::shown(*above_bytes)
         ),
         (None, Some(Standing::Ahead)) => format!(
             "{log}: its state {is_carried}; it stands ahead of what this node knows of the log, which goes on behind it"
         ),
-        (None, Some(Standing::Behind { lost })) => format!(
+        (None, Some(Standing::Behind { lost_bytes })) => format!(
             "{log}: its state {is_carried}, and the log goes on behind it; {} of the log between it and what is left are LOST, with all above",
-            quantity::shown(*lost)
+            quantity::shown(*lost_bytes)
         ),
         (None, None) => format!("{log}: its state {is_carried}"),
     }

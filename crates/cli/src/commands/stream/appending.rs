@@ -2,14 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use terminal::exit::{Failure, Kind, Resumable};
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 use super::doors::{Doors, Twice, stream_path};
 use super::reading::is_json;
@@ -19,6 +21,10 @@ use crate::global::Global;
 /// An append has at most so many bytes.
 const PIECE_BYTES_MAX: u64 = (8 << 20) - (64 << 10);
 
+/// A producer that is of one run alone is remembered for twice as long as it tries, within these.
+const OWN_KEPT: RangeInclusive<Duration> =
+    Duration::from_secs(600)..=Duration::from_secs(7 * 24 * 60 * 60);
+
 /// Append standard input, or a file, to a stream
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -27,9 +33,12 @@ the stream once, however often it is sent and whichever nodes fail meanwhile.
 
 With --producer pieces are cut by length alone, and not by when they come. The same input, fed again
 from its beginning with --resume under the same producer, epoch and piece size, goes on where it
-ended: what stands there is not appended again. The server knows pieces by their numbers and not by
-their bytes, so without --resume a producer that appended before is refused. To append another input
-as the same producer raise --epoch.
+ended: what stands there is not appended again. Another input, or the same one in other pieces, is
+refused, and without --resume any producer that appended before. To append another input as the same
+producer raise --epoch.
+
+Without --producer each run is a producer of its own, which the stream remembers for ten minutes at
+least, or for as long as --timeout lets it try.
 
 Lines are kept whole with --lines. Into a stream of JSON each line goes as a message.
 
@@ -78,6 +87,10 @@ struct Done {
     pieces: u64,
     /// Pieces that stood there already.
     known: u64,
+    /// An answer told that a piece was new, or known from before this run.
+    is_told: bool,
+    /// The last piece stood there already, and behind it others up to this number.
+    stands_to: Option<u64>,
     tail: String,
 }
 
@@ -106,7 +119,9 @@ impl Append {
             tail: found.tail(),
             ..Done::default()
         };
-        let sent = self.send(doors, input, &path, &media, &mut done);
+        let kept = global.timeout.saturating_mul(2);
+        let kept = kept.clamp(*OWN_KEPT.start(), *OWN_KEPT.end());
+        let sent = self.send(doors, input, (&path, &media, kept), &mut done);
         if let Err(error) = sent {
             return Err(self.told(error, &done));
         }
@@ -118,6 +133,7 @@ impl Append {
             pieces,
             known,
             tail,
+            ..
         } = done;
         if global.json {
             return show::print_json(&json!({
@@ -138,8 +154,7 @@ impl Append {
         &self,
         doors: &mut Doors,
         input: Box<dyn Read>,
-        path: &str,
-        media: &str,
+        (path, media, kept): (&str, &str, Duration),
         done: &mut Done,
     ) -> Result<()> {
         let is_json = is_json(Some(media));
@@ -162,17 +177,21 @@ impl Append {
                 done.bytes += piece.len() as u64;
                 continue;
             };
-            let headers = [
+            let mut headers = vec![
                 ("Content-Type", media.to_owned()),
                 ("Producer-Id", id.to_owned()),
                 ("Producer-Epoch", self.epoch.to_string()),
                 ("Producer-Seq", done.pieces.to_string()),
+                ("Logberg-Check-Body", "true".to_owned()),
             ];
+            if self.producer.is_none() {
+                headers.push(("Logberg-Producer-Kept", kept.as_secs().to_string()));
+            }
             let answer = doors.ask("POST", path, &headers, Some(&body), Twice::IsOnce)?;
             answer.check(&self.name)?;
             // ‡ Pieces are known by their numbers: those of another input would be passed over, and lost without a word.
             let is_known = answer.status == 204 && !answer.is_again;
-            if done.pieces == 0 && is_known && !self.resume {
+            if !done.is_told && is_known && !self.resume {
                 let sentence = format!(
                     "{id} appended to {} before, in epoch {}, and nothing was appended now: if this is the same input from its beginning say --resume, and if it is another one --epoch {}",
                     self.name,
@@ -181,10 +200,26 @@ impl Append {
                 );
                 return Err(Failure::new(Kind::Refused, sentence).into());
             }
+            done.is_told |= !answer.is_again;
+            let sequence = answer.header("producer-seq");
+            let sequence = sequence.and_then(|sequence| sequence.parse::<u64>().ok());
+            done.stands_to = sequence.filter(|sequence| *sequence > done.pieces);
             done.bytes += piece.len() as u64;
             done.pieces += 1;
             done.known += u64::from(answer.status == 204);
             done.tail = answer.tail();
+        }
+        // ‡ What stands last is compared, and a shorter input does not come so far.
+        if let Some(last) = done.stands_to {
+            let sentence = format!(
+                "{id} appended {} pieces to {} before, in epoch {}, and this input has {}: it is another input, or was cut otherwise, and nothing of it was appended now; feed the same one with the same --piece and --lines, or say --epoch {}",
+                last + 1,
+                self.name,
+                self.epoch,
+                done.pieces,
+                self.epoch.saturating_add(1)
+            );
+            return Err(Failure::new(Kind::Refused, sentence).into());
         }
         Ok(())
     }
@@ -193,8 +228,17 @@ impl Append {
     fn told(&self, error: anyhow::Error, done: &Done) -> anyhow::Error {
         let name = &self.name;
         let sentence = format!("the first {} bytes of the input are in {name}", done.bytes);
-        let Some(producer) = &self.producer else {
-            return error.context(format!("{sentence}, and of what follows nobody knows"));
+        // A request that was refused is refused again.
+        let failed = error.downcast_ref::<Failure>();
+        let is_refused = failed.is_some_and(|failed| failed.kind != Kind::Unreachable);
+        if is_refused && done.stands_to.is_none() {
+            return error.context(format!("{sentence}, and no more"));
+        }
+        let Some(producer) = self.producer.as_ref().filter(|_| !is_refused) else {
+            return match is_refused {
+                true => error,
+                false => error.context(format!("{sentence}, and of what follows nobody knows")),
+            };
         };
         let mut command = format!(
             "logberg stream append {} --producer {} --epoch {} --piece {} --resume",
@@ -265,7 +309,7 @@ impl<R: Read> Pieces<R> {
             Some(end) => Ok(Some(end + 1)),
             None if is_full => {
                 let sentence = format!(
-                    "a line is longer than a piece: say --piece above {}",
+                    "a line is longer than a piece of {} bytes: append what is not in the stream with a greater --piece, as another producer or with another --epoch",
                     self.bytes_max
                 );
                 Err(Failure::usage(sentence).into())

@@ -128,7 +128,11 @@ impl Doors {
                     let outcome = answer.header("logberg-outcome");
                     (answer.said(), outcome == Some("unknown"))
                 }
-                Ok(answer) => return Ok(Answer { is_again, ..answer }),
+                Ok(answer) => {
+                    // The node may have handed it on twice by itself.
+                    is_again |= answer.header("logberg-outcome") == Some("again");
+                    return Ok(Answer { is_again, ..answer });
+                }
                 Err(error) => (error.to_string(), !is_before(&error)),
             };
             if may_be_done && twice == Twice::IsTwice {

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Commands that have commands of their own.
-const GROUPS: [&str; 6] = ["bench", "kv", "leader", "log", "members", "stream"];
+const GROUPS: [&str; 8] = [
+    "auth", "bench", "kv", "leader", "log", "members", "stream", "token",
+];
 
 /// Asks the program for help on every command that is typed to it somewhere. `some`: of those that must be found.
 pub fn check(program: &str, some: &[&str]) {

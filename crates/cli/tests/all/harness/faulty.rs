@@ -39,7 +39,7 @@ fn child() {
     kernel.faults.file = Some(faults.into());
     start_logging(LogFormat::Text, "info");
     let own = std::env::args_os().skip_while(|argument| argument != OsStr::new("--"));
-    let ran = Node::parse_from(own).node.run(kernel);
+    let ran = Node::parse_from(own).node.run(kernel, None);
     std::process::exit(match ran {
         Ok(()) => 0,
         Err(error) => {

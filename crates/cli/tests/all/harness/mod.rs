@@ -23,6 +23,7 @@ pub mod raw;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -55,7 +56,11 @@ pub fn copy_tree(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("a directory") {
         let entry = entry.expect("an entry");
         let target = to.join(entry.file_name());
-        match entry.file_type().expect("a type").is_dir() {
+        let kind = entry.file_type().expect("a type");
+        if kind.is_socket() {
+            continue; // It goes with its process.
+        }
+        match kind.is_dir() {
             true => copy_tree(&entry.path(), &target),
             false => drop(fs::copy(entry.path(), target).expect("a copy")),
         }
@@ -345,6 +350,16 @@ impl Cluster {
         let output = logberg(servers, &["status", "--timeout", "2"]).output();
         let output = output.expect("the binary runs");
         (output.status.code(), out(&output) + &err(&output))
+    }
+
+    /// The answer of one node to `status --json`. A slow machine may be degraded just then: that is exit code 8, and no
+    /// fault of the answer.
+    pub fn status_by(&self, server: &str) -> Value {
+        let output = logberg(server, &["status", "--json"]).output();
+        let output = output.expect("the binary runs");
+        let code = output.status.code();
+        assert!(matches!(code, Some(0 | 8)), "{code:?}: {}", err(&output));
+        serde_json::from_str(&out(&output)).expect("JSON")
     }
 
     pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Output {

@@ -156,6 +156,16 @@ impl Conversation {
             Request::Slots { .. } | Request::ChangeSlots(_) => {
                 self.refuse(Refusal::new(Code::Refused, "No keys are here."))
             }
+            Request::Tokens { .. }
+            | Request::PutToken { .. }
+            | Request::RotateToken { .. }
+            | Request::RevokeToken { .. }
+            | Request::SetAuth { .. }
+            | Request::WhoAmI
+            | Request::Explain { .. }
+            | Request::Audit { .. } => {
+                self.refuse(Refusal::new(Code::Refused, "No tokens are here."))
+            }
             Request::Members { .. } | Request::ChangeMembers(_) => {
                 self.refuse(Refusal::new(Code::Refused, "Members do not change here."))
             }

@@ -30,12 +30,13 @@ use cluster::{Cluster, NODES};
 use losses::{Loss, Refill, Restart};
 use orders::Order;
 use rows::{KEY_BYTES, Rows};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::environment::Machine;
 use testbed::process::{peak_rss_bytes, rss_bytes};
 use testbed::scratch::{Place, Scratch};
 use testbed::watch::Watch;
 use turns::{Beside, Neighbour, Turn, What};
+use wire::quantity;
 
 const HELP: &str = "\
 A command writes one row; it is submitted by threads of the leader's process. A log takes one writer

@@ -6,7 +6,8 @@ use super::callers::Figures;
 use super::turns::{Beside, Neighbour, Turn, What};
 use super::{Memory, NEIGHBOURS, Report};
 use bench::latency::{median, rounded};
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 impl Neighbour {
     pub fn name(self) -> &'static str {

@@ -30,7 +30,7 @@ use appends::{Load, Turns};
 use bench::latency::rounded;
 use report::{Peak, Report};
 use target::Target;
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::environment::Machine;
 use testbed::level;
@@ -38,6 +38,7 @@ use testbed::port;
 use testbed::process::peak_rss_bytes;
 use testbed::scratch::{Place, Scratch, go_on};
 use testbed::watch::Watch;
+use wire::quantity;
 
 use super::raw;
 
@@ -293,7 +294,7 @@ impl Nodes {
         }
     }
 
-    /// What all nodes have used so far.
+    /// The CPU that all nodes have used so far.
     fn cpu(&self) -> Result<Duration> {
         let mut all = Duration::ZERO;
         for node in 1..=NODES {

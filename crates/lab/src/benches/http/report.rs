@@ -1,4 +1,4 @@
-//! What was measured, as a table and in JSON.
+//! The figures, as a table and in JSON.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub struct Cell {
     pub p50_ms: f64,
     pub p99_ms: f64,
     pub max_ms: f64,
-    /// Of all nodes together.
+    /// Counted over all nodes together.
     pub cpu_us_per_append: f64,
     pub failed: u64,
     pub why: Option<String>,

@@ -20,7 +20,7 @@ pub struct Target {
     url: String,
 }
 
-/// What a read gave, and where the next one goes on.
+/// The bytes of a read, and where the next one goes on.
 pub struct Piece {
     pub bytes: Vec<u8>,
     pub next: String,

@@ -15,7 +15,7 @@ const PIECE_BYTES: usize = 1 << 20;
 
 pub struct Whole {
     bytes: u64,
-    /// What stands there, over and over. A prime: a byte that is missing moves all behind it.
+    /// The bytes that stand there, over and over. A prime: a byte that is missing moves all behind it.
     content: Vec<u8>,
 }
 

@@ -43,6 +43,7 @@ impl Cluster {
                     },
                 },
                 places: Vec::new(),
+                token: None,
                 standing: Standing::default(),
                 limits: Limits::default(),
                 version: "simulated",

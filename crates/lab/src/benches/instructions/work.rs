@@ -69,8 +69,8 @@ impl Work {
             Work::Engine => &["*work::counted_engine*"],
             Work::Formats => &["*work::counted_formats*"],
             Work::Start | Work::Nodes => &[
-                "<node::node::Node as ops::op::Machine>::handle*",
-                "<node::node::Node as ops::op::Machine>::on_time*",
+                "<node::node::Node as logberg_ops::op::Machine>::handle*",
+                "<node::node::Node as logberg_ops::op::Machine>::on_time*",
             ],
         }
     }

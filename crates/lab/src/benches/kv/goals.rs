@@ -76,7 +76,8 @@ impl Report {
             let (op, clients) = (of.op.name(), of.clients);
             let what = format!("slots move under {op}, {clients} clients: errors");
             add(&what, true, 0.0, Some(of.errors as f64));
-            let longest = figure("longest_of_slot_p99_ms").zip(figure("before_moving_p99_ms"));
+            let longest =
+                figure("longest_of_slot_p99_ms").zip(figure("before_longest_of_slot_p99_ms"));
             let above = longest.map(|(longest, before)| longest - before);
             let what = format!("… {op}: longest wait of a slot, p99 ms above before");
             add(&what, true, 20.0, above.map(bench::latency::rounded));

@@ -56,12 +56,13 @@ use moved::Moves;
 use nodes::{NODES, Nodes};
 use report::{Cell, Report};
 use slots::Map;
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::environment::Machine;
 use testbed::scratch::{Place, Scratch};
 use testbed::watch::Watch;
 use turns::Contenders;
 use values::{HEAD_BYTES, KEY_BYTES};
+use wire::quantity;
 
 const HELP: &str = "\
 Each client knows which node answers for which slots, sends a pipeline to one node, and the next one
@@ -117,6 +118,14 @@ pub struct Arguments {
     move_bytes: u64,
     #[arg(long, value_name = "BYTES", default_value = "4KiB", value_parser = value_bytes)]
     move_value_size: u64,
+    /// The loads under which slots move
+    #[arg(
+        long,
+        value_name = "OP,…",
+        value_delimiter = ',',
+        default_value = "set,get"
+    )]
+    move_under: Vec<Op>,
     /// Leave this out
     #[arg(long, value_name = "PART,…", value_delimiter = ',')]
     skip: Vec<Part>,
@@ -328,14 +337,15 @@ impl Arguments {
     }
 
     fn moved(&self, scratch: &Scratch) -> Result<Moves> {
-        let watch = Watch::new(u64::from(self.times) * 3);
+        let loads = self.move_under.len() as u64;
+        let watch = Watch::new(u64::from(self.times) * (loads + 1));
         watch.says("starting three nodes");
         let directory = scratch.path().join("slots-move");
         let nodes = Nodes::start(&directory, NODES as u16)?;
         let value_bytes = self.value_size as usize;
         let mut generator = moved::generator(&nodes, self.keys, value_bytes, &watch)?;
         let mut under_load = Vec::new();
-        for op in [Op::Set, Op::Get] {
+        for &op in &self.move_under {
             let how = moved::How {
                 op,
                 clients: self.clients,

@@ -1,8 +1,9 @@
 //! `--move`: a quarter of all slots goes to another group, while clients ask, and while nobody does.
 //!
 //! ```text
-//!  full load ── half of it ──────── a quarter of all slots moves ── and back (next round)
-//!               └ before: latency ┘ └ latency of its slots, of others, the longest wait of each slot ┘
+//!  full load ── half of it ─ a quarter of all slots moves ─ as long again ──── and back ─────────── (next round)
+//!                            └ not counted: how long ─────┘ └ before: latency ┘ └ latency of its slots, of others,
+//!                                                                                 the longest wait of each slot ┘
 //!
 //!  large values, nobody asks ────── a quarter of all slots moves: bytes per second, memory of the nodes
 //! ```
@@ -20,7 +21,7 @@ use serde::Serialize;
 use bench::figures::Figures;
 use bench::latency::{median, quantile_ms, rounded};
 use bench::roles::Watched;
-use testbed::process::rss_bytes;
+use testbed::process::{cpu, rss_bytes};
 use testbed::scratch::go_on;
 use testbed::watch::{Watch, sleep_until};
 
@@ -43,7 +44,7 @@ pub struct UnderLoad {
     pub op: Op,
     pub clients: u32,
     pub full_ops_per_s: f64,
-    /// Medians of all rounds: latencies before the move, and from the change of the map until every slot is served where
+    /// Medians of all rounds: latencies before the move, for as long as the last one took; and from the change of the map until every slot is served where
     /// it goes, of slots that move and of others; and the longest wait of each slot that moves, its pause included.
     #[serde(flatten)]
     pub figures: Figures,
@@ -69,10 +70,15 @@ pub struct AtRest {
 
 /// The slots of the first of three groups, most of them.
 const MOVING: RangeInclusive<u16> = 0..=SLOTS / 4 - 1;
-/// Each phase under load lasts at least as long.
-const PHASE: Duration = Duration::from_secs(3);
+/// The load runs in before anything is heard.
+const WARM: Duration = Duration::from_secs(1);
+/// The calm before a move is heard for as long as the last move took, within these: what happens now and then, as memory that is
+/// put on disk, falls into both or into neither.
+const CALM: RangeInclusive<Duration> = Duration::from_secs(3)..=Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(20);
+/// The nodes are at rest when all of them together take no more than this of one processor, for so long. Nodes that nobody asks for take up to 0.07, and one that merges more than 0.3.
+const IDLE: f64 = 0.2;
 const AT_REST: Duration = Duration::from_secs(2);
 
 /// So many keys that a quarter of them has so many bytes.
@@ -112,21 +118,29 @@ pub fn under_load(
     let pace = Duration::from_secs_f64(2.0 * f64::from(clients) / full_ops_per_s);
     let (mut errors, mut wrong, mut why) = (full.failed, full.wrong, full.why);
     let mut rounds = Vec::new();
-    for round in 0..times {
+    let mut calm = *CALM.start();
+    for round in 0..=times {
         let to = &nodes.groups[1 - (round as usize % 2)];
+        let which = match round {
+            0 => "to see how long it takes".to_owned(),
+            _ => format!("{round} of {times}"),
+        };
+        let said = load.sentence();
         watch.says(format!(
-            "{} at half of full load: slots move to {to}, {} of {times}",
-            load.sentence(),
-            round + 1
+            "{said} at half of full load: slots move to {to}, {which}"
         ));
-        let (tally, one) = one_round(nodes, generator, load, pace, to)?;
+        let phases = Phases { calm, to };
+        let (tally, took, one) = one_round(nodes, generator, load, pace, phases)?;
         errors += tally.failed;
         wrong += tally.wrong;
         why = tally.why.or(why);
-        rounds.push(one);
-        watch.step(1);
+        calm = took.clamp(*CALM.start(), *CALM.end());
+        if round > 0 {
+            rounds.push(one);
+            watch.step(1);
+        }
     }
-    if times % 2 == 1 {
+    if times.is_multiple_of(2) {
         // The next load finds the slots where this one did.
         move_to(nodes, &nodes.groups[0])?;
     }
@@ -149,13 +163,19 @@ struct Heard {
     took: Duration,
 }
 
+/// How long a round is heard before its slots move, and whereto.
+struct Phases<'a> {
+    calm: Duration,
+    to: &'a str,
+}
+
 fn one_round(
     nodes: &Nodes,
     generator: &mut Generator,
     load: Load,
     pace: Duration,
-    to: &str,
-) -> Result<(Tally, Figures)> {
+    Phases { calm, to }: Phases<'_>,
+) -> Result<(Tally, Duration, Figures)> {
     let started = Instant::now();
     let mut is_warm = false;
     let mut heard: Option<Heard> = None;
@@ -165,14 +185,14 @@ fn one_round(
         let told = generator.paced(load, pace, MOVING, |apart| {
             let now = Instant::now();
             if !is_warm {
-                if now >= started + PHASE / 3 {
+                if now >= started + WARM {
                     is_warm = true;
                     *apart = Apart::new(MOVING);
                 }
                 return Ok(true);
             }
             match &mut heard {
-                None if now >= started + PHASE / 3 + PHASE => {
+                None if now >= started + WARM + calm => {
                     heard = Some(Heard {
                         before: std::mem::replace(apart, Apart::new(MOVING)),
                         began: now,
@@ -206,6 +226,7 @@ fn one_round(
         } = heard.context("nothing was heard")?;
         let answered = (during.moving.len() + during.others.len()) as f64;
         let mut round = Figures::default();
+        round.add("before_seconds", calm.as_secs_f64());
         round.add("seconds", took.as_secs_f64());
         round.add("ops_per_s", answered / began.elapsed().as_secs_f64());
         for (name, micros) in [
@@ -222,7 +243,7 @@ fn one_round(
         let max = during.moving.max().max(during.others.max());
         round.add("max_ms", max as f64 / 1e3);
         round.add("slots_asked", during.longest().len() as f64);
-        Ok((tally, round))
+        Ok((tally, took, round))
     })
 }
 
@@ -262,13 +283,13 @@ pub fn at_rest(
     let mb = moving.count() as f64 * (value_bytes + KEY_BYTES) as f64 / 1e6;
     let pids = (1..=NODES).map(|node| nodes.pid(node));
     let pids = pids.collect::<Result<Vec<u32>>>()?;
-    // What was written is put on disk and merged meanwhile.
     nodes.wait_whole(PATIENCE)?;
-    sleep_until(Instant::now() + AT_REST)?;
     let (mut all, mut seconds) = (Vec::new(), Vec::new());
     let (mut added, mut peak) = (0.0_f64, 0.0_f64);
     for round in 0..times {
         let to = &nodes.groups[1 - (round as usize % 2)];
+        watch.says("the nodes put on disk, and merge, what was written");
+        wait_at_rest(&pids)?;
         watch.says(format!(
             "{} MB at rest move to {to}, {} of {times}",
             mb.round(),
@@ -292,7 +313,6 @@ pub fn at_rest(
         seconds.push(took);
         all.push(rounded(mb / took));
         watch.step(1);
-        sleep_until(Instant::now() + AT_REST)?;
     }
     Ok(AtRest {
         value_bytes,
@@ -303,6 +323,27 @@ pub fn at_rest(
         added_rss_mb: rounded(added),
         peak_rss_mb: rounded(peak),
     })
+}
+
+/// A node merges what was written before for as long as a minute: a move meanwhile is none at rest.
+fn wait_at_rest(pids: &[u32]) -> Result<()> {
+    let cpu = || pids.iter().map(|pid| Ok(cpu(*pid)?)).sum::<Result<_>>();
+    let deadline = Instant::now() + PATIENCE;
+    let mut before: Duration = cpu()?;
+    loop {
+        sleep_until(Instant::now() + AT_REST)?;
+        let now = cpu()?;
+        if (now - before).as_secs_f64() <= IDLE * AT_REST.as_secs_f64() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let seconds = PATIENCE.as_secs();
+            return Err(anyhow!(
+                "the nodes were not at rest within {seconds} s, though nobody asked for anything"
+            ));
+        }
+        before = now;
+    }
 }
 
 fn rss_mb(pids: &[u32]) -> Result<Vec<f64>> {

@@ -82,6 +82,7 @@ impl Report {
                 "of others",
                 "before",
                 "longest wait of a slot",
+                "before",
                 "max ms",
                 "errors",
             ];
@@ -195,6 +196,7 @@ impl UnderLoad {
             of("others"),
             of("before_others"),
             of("longest_of_slot"),
+            of("before_longest_of_slot"),
             figure(&self.figures, "max_ms"),
             self.errors.to_string(),
         ]

@@ -20,13 +20,14 @@ use serde::Serialize;
 use bench::latency::rounded;
 use bench::report::{self, Page};
 use terminal::moving::Moving;
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::environment::Machine;
 use testbed::level;
 use testbed::process::{cpu, peak_rss_bytes};
 use testbed::scratch::{Place, Scratch};
 use testbed::watch::{Watch, sleep_until};
+use wire::quantity;
 
 const HELP: &str = "\
 CPU is of one core, while nobody asks for anything; memory is VmHWM of each node, the creation included;

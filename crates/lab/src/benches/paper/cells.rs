@@ -1,7 +1,7 @@
 //! The cells of the paper's grid that are measured: target rates and sizes of writes.
 
 use super::published;
-use terminal::quantity;
+use wire::quantity;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {

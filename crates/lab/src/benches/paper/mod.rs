@@ -27,10 +27,11 @@ use cells::Cell;
 use published::Published;
 use terminal::exit::{Failure, Kind};
 use terminal::moving::MovingAndInk;
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::environment::Machine;
 use testbed::scratch::{Place, Scratch, go_on};
 use testbed::watch::Watch;
+use wire::quantity;
 
 const HELP: &str = "\
 Each cell of the grid is a target rate and a size of writes, measured on a fresh cluster as in the paper:

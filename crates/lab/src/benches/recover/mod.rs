@@ -24,12 +24,13 @@ use client::{Client, Timeouts};
 use cluster::{LOG, NODES};
 use refill::{Refill, Refilled};
 use restart::Restart;
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::environment::Machine;
 use testbed::level;
 use testbed::scratch::Place;
 use testbed::watch::Watch;
+use wire::quantity;
 
 const HELP: &str = "\
 Nodes are killed (SIGKILL) and what the page cache has of their segments is dropped before all are started

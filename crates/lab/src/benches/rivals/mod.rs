@@ -28,10 +28,11 @@ use bench::load::{Content, Plan};
 use bench::measure::measure;
 use bench::report;
 use bench::roles::{Role, Watched};
-use terminal::{quantity, show};
+use terminal::show;
 use testbed::environment::Machine;
 use testbed::scratch::{Place, Scratch, go_on};
 use testbed::watch::Watch;
+use wire::quantity;
 
 const HELP: &str = "\
 Rivals that are not installed are skipped, with a sentence on how to get them. What an ack means differs:

@@ -6,7 +6,8 @@ use std::time::Instant;
 use ::sim::workload::{Coverage, Report, Violation};
 use serde::Serialize;
 
-use terminal::{quantity, show};
+use terminal::show;
+use wire::quantity;
 
 /// The sum of all runs; it does not depend on the order in which they ended.
 pub struct Summary {

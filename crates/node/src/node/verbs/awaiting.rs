@@ -2,13 +2,15 @@
 //! and until the logs that it concerns have heard.
 
 use commands::{Batch, TooLarge};
+use formats::version::TOKENS;
 use ops::ConnId;
 use paxos::{NodeId, Slot, Time};
 use replica::Purpose;
 use wire::Refusal;
 
 use crate::cluster::confirming::{Asked, check_directory};
-use crate::directory::{Command, DIRECTORY};
+use crate::directory::tokens::By;
+use crate::directory::{Command, DIRECTORY, Directory};
 use crate::greeting::still_joining;
 use crate::node::Node;
 
@@ -59,6 +61,8 @@ pub(super) enum Answer {
     Wait,
     /// The request waits for something else than the directory; this is said when that takes too long.
     Until(Refusal),
+    /// The request is done. It waits for something that helps, and ends with this line, at last when that takes too long.
+    AtLast(Vec<u8>),
 }
 
 pub(super) fn no_directory_quorum() -> Refusal {
@@ -137,6 +141,7 @@ impl Node {
             }
             let current = request.asked.has_passed(&mut self.lend().1);
             let before = commands.len();
+            let by = self.gate.who(request.conn).by();
             let answer = match current && self.cluster.is_listed(&self.env) {
                 true => request.wants.answer(self, &mut commands),
                 false => Answer::Wait,
@@ -147,6 +152,7 @@ impl Node {
                 self.env.refuse(request.conn, refusal);
                 continue;
             }
+            self.note_changes(&by, before, &mut commands);
             let waited = self.env.now - request.since;
             let late = waited > self.env.limits.directory_wait;
             match answer {
@@ -157,12 +163,33 @@ impl Node {
                     let refusal = request.wants.on_late(self, no_directory_quorum());
                     self.env.refuse(request.conn, refusal);
                 }
-                Answer::Wait | Answer::Until(_) => kept.push(request),
+                Answer::AtLast(line) if late => self.env.part(request.conn, &line),
+                Answer::Wait | Answer::Until(_) | Answer::AtLast(_) => kept.push(request),
             }
         }
         self.callers.awaiting.0.append(&mut kept);
         let (cluster, mut lent) = self.lend();
         cluster.propose_commands(&mut lent, &commands);
+    }
+
+    /// Has the directory remember who asked for these commands, from `before` on: where it knows of tokens at all, or somebody
+    /// said who he is.
+    fn note_changes(&self, by: &By, before: usize, commands: &mut Commands) {
+        let Directory {
+            rights, versions, ..
+        } = &*self.cluster.directory;
+        let is_told = *by != By::Anonymous || !rights.tokens.is_empty();
+        if versions.agreed < TOKENS || !is_told {
+            return;
+        }
+        let said = commands[before..].iter();
+        let said = said.filter_map(|command| self.cluster.directory.said(command));
+        let what = said.collect::<Vec<_>>().join("; ");
+        if !what.is_empty() {
+            tracing::info!(target: "audit", %by, what, "a change");
+            let (by, at_ms) = (by.clone(), self.now_ms());
+            commands.push(Command::Note { by, at_ms, what });
+        }
     }
 
     /// Refuses commands that no replica would take, before they are proposed.

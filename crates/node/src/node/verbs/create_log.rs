@@ -1,7 +1,7 @@
 //! `create-log`.
 
 use formats::slots::group_of;
-use formats::version::KINDS;
+use formats::version::{KINDS, WISHES};
 use formats::{LogId, LogKind};
 use paxos::ChangeRefused;
 use wire::ask::node_ids;
@@ -24,6 +24,8 @@ pub(super) struct CreateLog {
     pub hosts: Vec<u32>,
     pub auxiliary: Vec<u32>,
     pub retention: Retention,
+    /// 0 if a majority decides.
+    pub min_copies: u32,
     pub kind: LogKind,
     pub proposed: bool,
     /// The auxiliaries that were proposed.
@@ -45,7 +47,7 @@ impl Want for CreateLog {
 }
 
 impl Node {
-    /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…] [kind=bytes|state|streams]`
+    /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…] [min_copies=N] [kind=bytes|state|streams]`
     pub(super) fn create_named_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { conn, request, .. } = caller;
         request.check()?;
@@ -61,6 +63,10 @@ impl Node {
                 format!("a log of kind {kind} is trimmed by its machine: leave the retention away"),
             ));
         }
+        let min_copies = request.parsed("min_copies")?.unwrap_or(0);
+        if !kind.is_bytes() && min_copies > 0 {
+            return Err(copies_of_a_machine(kind));
+        }
         check_log_name(&name).map_err(|e| Refusal::new("bad-request", e))?;
         if name == DIRECTORY_NAME {
             return Err(Refusal::new(
@@ -73,6 +79,7 @@ impl Node {
             hosts,
             auxiliary,
             retention,
+            min_copies,
             kind,
             ..CreateLog::default()
         };
@@ -89,11 +96,11 @@ impl Node {
                 refuse(Refusal::new(
                     "exists",
                     format!(
-                        "somebody else made a log named {name} at the same time, with other members, or of another retention or kind"
+                        "somebody else made a log named {name} at the same time, with other members, or of another retention, number of copies or kind"
                     ),
                 ))
             }
-            // The next request finds the log here; that it has no leader yet is no error to the client.
+            // The next request finds the log here.
             Some(id)
                 if create.proposed
                     && self.cluster.directory.hosts(id, own)
@@ -103,7 +110,12 @@ impl Node {
             }
             Some(id) if create.proposed => {
                 let line = format!("ok {{\"id\":{},\"name\":\"{name}\"}}\n", id.0);
-                Answer::Line(line.into_bytes())
+                let log = self.logs.get(&id);
+                // The next request is to find a leader, too.
+                match log.is_some_and(|log| log.engine().leader().is_none()) {
+                    true => Answer::AtLast(line.into_bytes()),
+                    false => Answer::Line(line.into_bytes()),
+                }
             }
             Some(_) => refuse(Refusal::new(
                 "exists",
@@ -125,6 +137,9 @@ impl Node {
             None if !create.kind.is_bytes() && self.cluster.directory.versions.agreed < KINDS => {
                 refuse(too_old(create.kind))
             }
+            None if create.min_copies > 0 && self.cluster.directory.versions.agreed < WISHES => {
+                refuse(copies_too_old())
+            }
             None => {
                 create.proposed = true;
                 match create.check_members(&self.cluster.directory) {
@@ -133,12 +148,18 @@ impl Node {
                             true => self.cluster.directory.auxiliaries_of(&members),
                             false => create.auxiliary.clone(),
                         };
+                        let auxiliary = &create.given_auxiliary;
+                        let full = members.iter().filter(|(id, _)| !auxiliary.contains(id));
+                        if let Err(why) = check_copies(create.min_copies, full.count()) {
+                            return refuse(why);
+                        }
                         commands.push(Command::CreateLog {
                             name: name.clone(),
                             auxiliary: create.given_auxiliary.clone(),
                             members,
                             hosts: create.hosts.clone(),
                             retention: create.retention,
+                            min_copies: create.min_copies,
                             kind: create.kind,
                         });
                     }
@@ -165,6 +186,7 @@ impl CreateLog {
             entry.hosts == self.hosts
                 && entry.auxiliary == self.given_auxiliary
                 && entry.retention == self.retention
+                && entry.min_copies == self.min_copies
                 && entry.kind == self.kind
         })
     }
@@ -208,6 +230,36 @@ fn too_old(kind: LogKind) -> Refusal {
          and wait until `logberg status` shows version {KINDS}"
     );
     Refusal::new("refused", sentence)
+}
+
+/// Whether a log with so many full members may want so many copies.
+pub(super) fn check_copies(min_copies: u32, full: usize) -> Result<(), Refusal> {
+    match min_copies as usize <= full {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            "bad-request",
+            format!(
+                "{min_copies} copies need {min_copies} voters that hold all bytes, and the log has {full}: choose fewer, or add voters first (logberg members add)"
+            ),
+        )),
+    }
+}
+
+pub(super) fn copies_too_old() -> Refusal {
+    let sentence = format!(
+        "the number of copies needs version {WISHES}, and this cluster has not agreed on it yet: start the newer program on every node, \
+         and wait until `logberg status` shows version {WISHES}"
+    );
+    Refusal::new("refused", sentence)
+}
+
+pub(super) fn copies_of_a_machine(kind: LogKind) -> Refusal {
+    Refusal::new(
+        "bad-request",
+        format!(
+            "a log of kind {kind} is written by its machine, by majority: leave the number of copies away"
+        ),
+    )
 }
 
 /// ‡ The refusal of a name whose log has not ended: the name is free once it has.

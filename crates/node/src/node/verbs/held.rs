@@ -9,6 +9,7 @@
 //! ‡ Else a node that lags denies a log that somebody made, and was told so.
 
 use formats::LogId;
+use ops::ConnId;
 use paxos::Time;
 use replica::Purpose;
 use wire::Refusal;
@@ -16,7 +17,7 @@ use wire::Refusal;
 use super::awaiting::no_directory_quorum;
 use crate::cluster::confirming::{Asked, check_directory};
 use crate::directory::{DIRECTORY, DIRECTORY_NAME};
-use crate::greeting::Caller;
+use crate::greeting::{Caller, refuse};
 use crate::node::Node;
 
 /// A caller whose log this node may not have heard of.
@@ -24,6 +25,14 @@ pub(in crate::node) struct Held {
     caller: Caller,
     since: Time,
     asked: Asked,
+    /// This node knew who may do what.
+    was_known: bool,
+}
+
+impl Held {
+    pub fn conn(&self) -> ConnId {
+        self.caller.conn
+    }
 }
 
 impl Node {
@@ -45,7 +54,9 @@ impl Node {
         self.env
             .conns
             .turn_to(caller.conn, Purpose::Request(DIRECTORY));
+        let was_known = self.knows_rights(caller.verb);
         self.callers.held.push(Held {
+            was_known,
             caller,
             since: self.env.now,
             asked: Asked::default(),
@@ -60,8 +71,18 @@ impl Node {
             if !self.env.conns.is_open(conn) {
                 continue;
             }
+            // ‡ What kept it from being judged may be known before any barrier has passed.
+            if !held.was_known && self.knows_rights(held.caller.verb) {
+                let from = held.caller.from.clone();
+                if let Err(refusal) = self.take(held.caller) {
+                    refuse(&mut self.env, conn, &from, refusal);
+                }
+                continue;
+            }
             if held.asked.has_passed(&mut self.lend().1) {
-                if let Err(refusal) = self.serve(&held.caller) {
+                // ‡ What may be done was looked at before it was held, if at all.
+                let judged = self.judge(&held.caller, true);
+                if let Err(refusal) = judged.and_then(|_| self.serve(&held.caller)) {
                     self.env.refuse(conn, refusal);
                 }
                 continue;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use formats::LogId;
+use ops::ConnId;
 use replica::limit;
 use serde::Serialize;
 use wire::{Refusal, Request, Retention};
@@ -38,11 +39,11 @@ impl LogList {
     }
 }
 
-struct FreshLogs(LogList);
+struct FreshLogs(LogList, ConnId);
 
 impl Want for FreshLogs {
     fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
-        Answer::List(node.logs_line(self.0))
+        Answer::List(node.logs_line(self.0, self.1))
     }
 }
 
@@ -53,14 +54,16 @@ impl Node {
         request.check()?;
         let list = LogList::asked(request)?;
         if !request.flag("stale")? {
-            return self.tell_fresh(*conn, FreshLogs(list));
+            return self.tell_fresh(*conn, FreshLogs(list, *conn));
         }
-        let line = self.logs_line(list);
+        let line = self.logs_line(list, *conn);
         self.env.answer(*conn, line);
         Ok(())
     }
 
-    fn logs_line(&self, list: LogList) -> String {
+    /// Those that the asker may know of.
+    fn logs_line(&self, list: LogList, asker: ConnId) -> String {
+        let pass = self.pass_of(asker);
         #[derive(Serialize)]
         struct Entry<'a> {
             id: u32,
@@ -75,7 +78,8 @@ impl Node {
         let listed = self.cluster.directory.logs.iter();
         let listed = listed.map(|(id, entry)| (*id, entry.name.as_str()));
         let all: BTreeMap<LogId, &str> = hosted.chain(listed).collect();
-        let entries = list.of(all.iter(), |(id, _)| **id).map(|(id, name)| {
+        let shown = all.iter().filter(|(_, name)| pass.shows_log(name));
+        let entries = list.of(shown, |(id, _)| **id).map(|(id, name)| {
             let entry = self.cluster.directory.logs.get(id);
             let retention = entry.map_or(Retention::default(), |entry| entry.retention);
             Entry {

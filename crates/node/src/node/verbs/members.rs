@@ -10,6 +10,7 @@ use wire::NodeKind;
 
 use super::awaiting::{Answer, Commands, Want};
 use super::logs::LogList;
+use crate::counts::micros;
 use crate::directory::DIRECTORY;
 use crate::greeting::Caller;
 use crate::membership::change::{names, sentences};
@@ -37,8 +38,8 @@ struct ShownNode<'a> {
     zone: Option<&'a str>,
     kind: NodeKind,
     alive: bool,
-    /// The seconds since the answering node last heard of it, if it is silent and was heard.
-    silent_seconds: Option<u64>,
+    /// Since the answering node last heard of it, if it did since its own start; none for itself.
+    last_heard_ms: Option<u64>,
     leaving: bool,
     /// The newest version that it speaks.
     newest_version: u8,
@@ -95,10 +96,9 @@ impl Node {
     fn members_line(&self, list: LogList) -> String {
         let members = &self.cluster.directory.members;
         let own = self.env.own.identity.node;
-        let silent = |node: NodeId| {
+        let last_heard_ms = |node: NodeId| {
             let heard = self.peers.get(node)?.pulse.heard_at()?;
-            let is_silent = !self.is_heard(node);
-            is_silent.then(|| (self.env.now - heard).as_secs())
+            Some(micros(self.env.now - heard) / 1000)
         };
         let nodes = self
             .cluster
@@ -111,7 +111,7 @@ impl Node {
                 zone: members.zones.get(&node.0).map(String::as_str),
                 kind: entry.kind,
                 alive: self.is_heard(*node),
-                silent_seconds: silent(*node),
+                last_heard_ms: last_heard_ms(*node),
                 leaving: members.leaving.contains(&node.0),
                 newest_version: entry.newest,
             });

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use formats::version::WISHES;
+use wire::told::Retained;
 use wire::{BadRetention, Refusal, Retention};
 
 use super::awaiting::{Answer, Commands, Want};
+use super::create_log::{check_copies, copies_too_old};
 use super::log_name;
 use super::of_one_log::unknown_log;
 use crate::directory::{Command, DIRECTORY_NAME};
@@ -13,7 +16,10 @@ use crate::node::Node;
 
 pub(super) struct Retain {
     pub log: String,
-    pub retention: Retention,
+    /// As it is, if there is none.
+    pub retention: Option<Retention>,
+    /// As it is, if there is none.
+    pub min_copies: Option<u32>,
     pub proposed: bool,
 }
 
@@ -24,11 +30,15 @@ impl Want for Retain {
 }
 
 impl Node {
-    /// `retain NAME retention=…`
+    /// `retain NAME [retention=…] [min_copies=N]`
     pub(super) fn retain(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { conn, request, .. } = caller;
         request.check()?;
-        let retention = parse_retention(request.require("retention")?)?;
+        let retention = request.get("retention").map(parse_retention).transpose()?;
+        let min_copies = request.parsed("min_copies")?;
+        if retention.is_none() && min_copies.is_none() {
+            request.require("retention")?;
+        }
         if log_name(request)? == DIRECTORY_NAME {
             return Err(Refusal::new(
                 "bad-request",
@@ -38,6 +48,7 @@ impl Node {
         let retain = Retain {
             log: log_name(request)?.to_owned(),
             retention,
+            min_copies,
             proposed: false,
         };
         self.await_directory(*conn, retain)
@@ -45,21 +56,34 @@ impl Node {
 
     /// Answers once the directory has chosen the retention, and the log too.
     fn answer_retain(&mut self, retain: &mut Retain, commands: &mut Commands) -> Answer {
-        let Retain { log, retention, .. } = retain;
+        let Retain {
+            log,
+            retention,
+            min_copies,
+            ..
+        } = retain;
         let Some(id) = self.cluster.directory.log_by_name(log) else {
             return Answer::Line(unknown_log(log).encode());
         };
-        let kind = self.cluster.directory.logs[&id].kind;
+        let entry = &self.cluster.directory.logs[&id];
+        let kind = entry.kind;
         if !kind.is_bytes() {
             let sentence = format!("{log} is of kind {kind}: its machine trims it, by itself");
             return Answer::Line(Refusal::new("bad-request", sentence).encode());
         }
-        let is_wanted = self.cluster.directory.logs[&id].retention == *retention;
-        if is_wanted {
+        let retention = retention.unwrap_or(entry.retention);
+        let copies = min_copies.unwrap_or(entry.min_copies);
+        let is_kept = entry.retention == retention;
+        let is_copied = entry.min_copies == copies;
+        if is_kept && is_copied {
             return match self.cluster.has_heard(&self.logs, id) {
                 true => {
-                    let line = format!("ok {{\"name\":\"{log}\",\"retention\":\"{retention}\"}}\n");
-                    Answer::Line(line.into_bytes())
+                    let told = Retained {
+                        name: log.clone(),
+                        retention: retention.to_string(),
+                        min_copies: copies,
+                    };
+                    Answer::Line(wire::ok(&told).into_bytes())
                 }
                 false => Answer::Until(self.cluster.agreed_only(&BTreeSet::from([id]))),
             };
@@ -70,11 +94,26 @@ impl Node {
             return Answer::Line(overtaken(log).encode());
         }
         if !retain.proposed && directs {
+            if !is_copied && self.cluster.directory.versions.agreed < WISHES {
+                return Answer::Line(copies_too_old().encode());
+            }
+            let full = self.cluster.directory.full_voters(id);
+            if let (false, Err(why)) = (is_copied, check_copies(copies, full)) {
+                return Answer::Line(why.encode());
+            }
             retain.proposed = true;
-            commands.push(Command::SetRetention {
-                log: retain.log.clone(),
-                retention: retain.retention,
-            });
+            if !is_kept {
+                commands.push(Command::SetRetention {
+                    log: retain.log.clone(),
+                    retention,
+                });
+            }
+            if !is_copied {
+                commands.push(Command::SetMinCopies {
+                    log: retain.log.clone(),
+                    min_copies: copies,
+                });
+            }
         }
         Answer::Wait
     }
@@ -82,7 +121,7 @@ impl Node {
 
 fn overtaken(log: &str) -> Refusal {
     let sentence = format!(
-        "{log} does not keep what was asked, since another change of that came in between: look with `logberg log show {log}`, and ask again"
+        "the settings of {log} are not what was asked, since another change came in between: look with `logberg log show {log}`, and ask again"
     );
     Refusal::new("refused", sentence)
 }

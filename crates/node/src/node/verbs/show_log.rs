@@ -25,6 +25,8 @@ struct Shown<'a> {
     /// Every node of the cluster hosts it, also those that join.
     on_all_nodes: bool,
     retention: String,
+    /// 0 if a majority decides.
+    min_copies: u32,
 }
 
 #[derive(Serialize)]
@@ -77,6 +79,7 @@ impl Node {
             members: members.collect(),
             on_all_nodes: entry.hosts.is_empty(),
             retention: entry.retention.to_string(),
+            min_copies: entry.min_copies,
         };
         let json = serde_json::to_string(&shown).expect("numbers and text are always JSON");
         Answer::Line(format!("ok {json}\n").into_bytes())

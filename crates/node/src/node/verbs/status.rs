@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use formats::Stand;
+use ops::ConnId;
 use paxos::{Role, Time};
 use serde::Serialize;
 
@@ -67,6 +68,10 @@ struct LogStatus {
     weights: Vec<Weight>,
     /// Whether this node leads, with auxiliaries that get its proposals.
     engaged: bool,
+    /// The number of full voters that are to hold what is acknowledged; 0 if a majority decides.
+    min_copies: u32,
+    /// At the leader: the number of full voters that are alive and hold all of the log.
+    copies: Option<usize>,
     /// The bytes sent to followers, with proposals, since the node started.
     proposal_bytes_sent: u64,
     first_unchosen: u64,
@@ -130,12 +135,13 @@ const COMING_WAIT: Duration = Duration::from_secs(1);
 /// disk, which takes a moment; where the disk does not take it the answer comes without.
 struct FreshStatus {
     until: Time,
+    asker: ConnId,
 }
 
 impl Want for FreshStatus {
     fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
         match node.logs.coming.is_empty() || node.env.now >= self.until {
-            true => Answer::List(node.status_line()),
+            true => Answer::List(node.status_line(self.asker)),
             false => Answer::Wait,
         }
     }
@@ -148,15 +154,19 @@ impl Node {
         request.check()?;
         if request.flag("fresh")? {
             let until = self.env.now + COMING_WAIT;
-            return self.tell_fresh(*conn, FreshStatus { until });
+            let asker = *conn;
+            return self.tell_fresh(*conn, FreshStatus { until, asker });
         }
-        let line = self.status_line();
+        let line = self.status_line(*conn);
         self.env.answer(*conn, line);
         Ok(())
     }
 
-    fn status_line(&self) -> String {
+    /// ‡ Whoever may not ask for the status, and has a token, is told what a client needs to find its logs, and no more.
+    fn status_line(&self, asker: ConnId) -> String {
         let now = self.env.now;
+        let pass = self.pass_of(asker);
+        let is_whole = pass.only.is_none();
         let known = |bytes: u64| (bytes != u64::MAX).then_some(bytes);
         let mut nodes = vec![NodeStatus {
             id: self.env.own.identity.node.0,
@@ -199,11 +209,25 @@ impl Node {
             logs: self
                 .logs
                 .values()
+                .filter(|log| pass.shows_log(log.name()))
                 .map(|log| LogStatus::of(log, &self.env))
                 .collect(),
-            waiting_for: self.waiting_for(),
-            slots_under_way: self.slots_under_way(),
-            health: self.health(),
+            waiting_for: if is_whole {
+                self.waiting_for()
+            } else {
+                Vec::new()
+            },
+            slots_under_way: match is_whole {
+                true => self.slots_under_way(),
+                false => Vec::new(),
+            },
+            health: match is_whole {
+                true => self.health(),
+                false => Health {
+                    state: self.health().state,
+                    warnings: Vec::new(),
+                },
+            },
         })
     }
 
@@ -303,6 +327,8 @@ impl LogStatus {
                 })
                 .collect(),
             engaged: log.engine().is_engaged(),
+            min_copies: state.wish.as_ref().map_or(0, |wish| wish.min_copies),
+            copies: log.is_leading().then(|| log.engine().whole_copies()),
             proposal_bytes_sent: log.counts().proposal_bytes_sent,
             first_unchosen: state.next.0,
             proposed,

@@ -1,6 +1,6 @@
 //! Every story in `testdata/` is played, and what happens is compared with what stands there.
 //!
-//! `REWRITE=1 cargo test -p paxos --test all stories` writes what came of each command anew: read the
+//! `REWRITE=1 cargo test -p logberg-paxos --test all stories` writes what came of each command anew: read the
 //! difference before you commit it. `stage.rs` has the list of commands.
 
 mod shown;

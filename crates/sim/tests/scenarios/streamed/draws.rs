@@ -198,6 +198,7 @@ impl Known {
                 id,
                 epoch,
                 sequence,
+                ..Producer::default()
             };
             (principal.to_owned(), producer)
         });

@@ -107,7 +107,7 @@ fn ask(play: &mut Play, account: &Shared, index: usize) {
     play.submit(index, request, move |fate| {
         let mut account = account.lock().unwrap();
         match fate {
-            Fate::Answered(bytes) => {
+            Fate::Answered { answer: bytes, .. } => {
                 let word =
                     |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
                 let (number, time_ms) = (word(0), word(8));

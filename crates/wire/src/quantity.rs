@@ -1,5 +1,7 @@
 //! Numbers of bytes, and times, as people write and read them.
 
+use std::time::Duration;
+
 /// Reads a number of bytes: `4096`, `64KiB`, `1.5M`. k, M, G and T are powers of 1000 (with or without
 /// a B); KiB, MiB, GiB and TiB are powers of 1024.
 pub fn bytes(text: &str) -> Result<u64, String> {
@@ -44,11 +46,39 @@ pub fn at_least_one(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Parses a duration in seconds.
+/// Parses a duration in seconds: `20`, `500ms`, `20s`, `1.5m`.
 pub fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
-        _ => Err("a time in seconds, more than 0 and at most a day".to_owned()),
+    match timed(text) {
+        Some(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("a time, as 20, 500ms, 20s or 1.5m: more than 0 and at most a day".to_owned()),
+    }
+}
+
+/// Parses a duration of whole seconds: `90`, `90s`, `15m`, `1h`, `7d`.
+pub fn whole_seconds(text: &str) -> Result<u64, String> {
+    match timed(text) {
+        Some(seconds) if seconds.fract() == 0.0 && (0.0..1e15).contains(&seconds) => {
+            Ok(seconds as u64)
+        }
+        _ => Err(format!(
+            "{text:?} is no time in whole seconds; write 90, 90s, 15m, 1h or 7d"
+        )),
+    }
+}
+
+fn timed(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let letters = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let (number, unit) = text.split_at(letters.len());
+    let number: f64 = number.trim().parse().ok()?;
+    // One division, so that 500ms is a half to the last digit.
+    match unit {
+        "ms" => Some(number / 1000.0),
+        "" | "s" => Some(number),
+        "m" | "min" => Some(number * 60.0),
+        "h" => Some(number * 3600.0),
+        "d" => Some(number * 86_400.0),
+        _ => None,
     }
 }
 
@@ -58,7 +88,9 @@ pub fn shown(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "B";
     for larger in units {
-        if value < 1024.0 {
+        // 1023.95 of one unit would be shown as 1024.0 of it.
+        let least = if unit == "B" { 1024.0 } else { 1023.95 };
+        if value < least {
             break;
         }
         (value, unit) = (value / 1024.0, larger);
@@ -66,6 +98,20 @@ pub fn shown(bytes: u64) -> String {
     match unit {
         "B" => format!("{bytes} B"),
         _ => format!("{value:.1} {unit}"),
+    }
+}
+
+/// A time in the unit that people would say it in: `40 ms`, `1.2 s`, `57 s`, `10 min`.
+pub fn time(time: Duration) -> String {
+    let ms = time.as_millis();
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms} ms"),
+        1..10 => format!("{seconds}.{} s", ms % 1000 / 100),
+        10..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
     }
 }
 
@@ -93,9 +139,34 @@ mod tests {
     }
 
     #[test]
+    fn times_have_units_or_are_seconds() {
+        assert_eq!(seconds("0.5"), Ok(0.5));
+        assert_eq!(seconds("500ms"), Ok(0.5));
+        assert_eq!(seconds("1.5m"), Ok(90.0));
+        assert_eq!(seconds("1d"), Ok(86_400.0));
+        assert_eq!(whole_seconds("1h"), Ok(3600));
+        assert_eq!(whole_seconds("0"), Ok(0));
+        for text in ["", "s", "0", "-1", "2d", "1y", "nan", "inf", "1e9"] {
+            assert!(seconds(text).is_err(), "{text}");
+        }
+        for text in ["", "0.5", "-1", "1y", "nan", "inf", "1e400"] {
+            assert!(whole_seconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_shown_in_the_unit_that_people_use() {
+        let said = [40, 1_260, 57_000, 600_000, 10_000_000, 864_000_000];
+        let said = said.map(|ms| time(Duration::from_millis(ms)));
+        assert_eq!(said, ["40 ms", "1.2 s", "57 s", "10 min", "2 h", "10 days"]);
+    }
+
+    #[test]
     fn sizes_are_shown_with_one_digit() {
         assert_eq!(shown(1023), "1023 B");
         assert_eq!(shown(1536), "1.5 KiB");
+        assert_eq!(shown((1 << 20) - 1), "1.0 MiB");
+        assert_eq!(shown(69_578_470_195), "64.8 GiB");
         assert_eq!(shown(u64::MAX), "16.0 EiB");
     }
 }

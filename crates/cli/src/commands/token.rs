@@ -1,0 +1,291 @@
+//! `logberg token`: who may do what.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use access::{Secret, Token, TokenName};
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use client::Client;
+use client::admin::{NewToken, TokenTold};
+use rustix::rand::{GetRandomFlags, getrandom};
+use serde::Serialize;
+use terminal::exit::Failure;
+use terminal::show;
+
+use crate::confirm::confirmed;
+use crate::global::Global;
+
+/// Tokens: make, list, change and revoke them
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a token, and print it once
+    #[command(after_help = "\
+A grant is OPERATION,… on RESOURCE. Operations: read, append, create, delete, trim, lead, status, members, tokens, join,
+all. Resources: log/NAME, stream/SPACE/PATH, key/PREFIX, cluster, *; a * at the end means all that begin so.
+
+The secret is drawn here and printed here: the cluster keeps its SHA-256 alone. Whoever makes a token may give it no
+more than he may do himself. The first one is made over the socket in a node's directory, where no token is needed.
+
+Examples:
+  logberg token create root --allow 'all on *' --server unix:/var/lib/logberg/admin.sock
+  logberg token create ci --allow 'append,read on log/ci-*' --expires 90d
+  logberg token create n4 --allow 'join on cluster' --expires 1h")]
+    Create {
+        /// 1 to 64 lower-case letters, digits, '-' or '.'
+        #[arg(value_name = "NAME", value_parser = name)]
+        name: String,
+        /// A grant; may be given several times
+        #[arg(long, value_name = "GRANT", required = true, value_parser = grant)]
+        allow: Vec<String>,
+        /// After so long it is good no more, such as 90d or 12h; never, if nothing is said
+        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        expires: Option<Duration>,
+    },
+    /// List all tokens, and what they may do
+    #[command(after_help = "\
+Secrets are not in the cluster, and not in the list.
+
+Example:
+  logberg token list")]
+    List,
+    /// Show one token
+    #[command(after_help = "\
+Example:
+  logberg token show ci")]
+    Show {
+        #[arg(value_name = "NAME", value_parser = name)]
+        name: String,
+    },
+    /// Revoke a token, for good
+    #[command(after_help = "\
+Each node ends the connections of that token when it hears of it, which is at once where it is reached. A node that is
+cut off goes on until it is reached again.
+
+Examples:
+  logberg token revoke ci --plan       # says what it may do now
+  logberg token revoke ci --yes")]
+    Revoke {
+        #[arg(value_name = "NAME", value_parser = name)]
+        name: String,
+        /// Only say what would be revoked
+        #[arg(long)]
+        plan: bool,
+        /// Confirm (required, except on a terminal, where it is asked)
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Give a token a new secret, and print it once
+    #[command(after_help = "\
+Two secrets are good for a while, so that whoever uses the token has time to take the new one. What it may do, and when
+it expires, stays.
+
+Example:
+  logberg token rotate ci --overlap 1d")]
+    Rotate {
+        #[arg(value_name = "NAME", value_parser = name)]
+        name: String,
+        /// The secret before is good as well for so long; not at all, with 0s
+        #[arg(long, value_name = "TIME", default_value = "1d", value_parser = humantime::parse_duration)]
+        overlap: Duration,
+    },
+}
+
+fn name(text: &str) -> Result<String, String> {
+    let name = TokenName::new(text).map_err(|error| error.to_string())?;
+    Ok(name.as_str().to_owned())
+}
+
+fn grant(text: &str) -> Result<String, String> {
+    let grant: access::Grant = text
+        .parse()
+        .map_err(|error: access::BadGrant| error.to_string())?;
+    Ok(grant.to_string())
+}
+
+/// A token as `--json` prints it.
+#[derive(Serialize)]
+struct Shown {
+    name: String,
+    grants: Vec<String>,
+    expires_at: Option<String>,
+    has_expired: bool,
+    /// Until then the secret before is good as well.
+    overlap_until: Option<String>,
+    by: String,
+    changed_at: String,
+}
+
+/// A token as it is printed: once, and with its secret.
+#[derive(Serialize)]
+struct Made {
+    token: String,
+    #[serde(flatten)]
+    shown: Shown,
+}
+
+impl From<TokenTold> for Shown {
+    fn from(told: TokenTold) -> Shown {
+        Shown {
+            name: told.name,
+            grants: told.grants,
+            expires_at: told.expires_ms.map(moment),
+            has_expired: told.has_expired,
+            overlap_until: told.overlap_until_ms.map(moment),
+            by: told.by,
+            changed_at: moment(told.changed_ms),
+        }
+    }
+}
+
+impl Arguments {
+    pub fn run(self, global: &Global) -> Result<()> {
+        let client = global.client();
+        match self.command {
+            Command::Create {
+                name,
+                allow,
+                expires,
+            } => {
+                let token = draw(&name)?;
+                let told = client.create_token(&NewToken {
+                    name,
+                    sha256: hash_of(&token),
+                    grants: allow,
+                    expires_ms: expires.map(after).transpose()?,
+                })?;
+                print_made(global, &token, told)
+            }
+            Command::List => {
+                let tokens = client.tokens()?;
+                match global.json {
+                    true => {
+                        show::print_json(&tokens.into_iter().map(Shown::from).collect::<Vec<_>>())
+                    }
+                    false => list(&tokens),
+                }
+            }
+            Command::Show { name } => {
+                let token = client.token(&name)?;
+                match global.json {
+                    true => show::print_json(&Shown::from(token)),
+                    false => show_one(&token),
+                }
+            }
+            Command::Revoke { name, plan, yes } => revoke(&client, global, &name, plan, yes),
+            Command::Rotate { name, overlap } => {
+                let token = draw(&name)?;
+                let overlap_ms = u64::try_from(overlap.as_millis()).unwrap_or(u64::MAX);
+                let told = client.rotate_token(&name, &hash_of(&token), overlap_ms)?;
+                print_made(global, &token, told)
+            }
+        }
+    }
+}
+
+fn revoke(client: &Client, global: &Global, name: &str, plan: bool, yes: bool) -> Result<()> {
+    let told = client.plan_revoke_token(name)?;
+    if !plan {
+        let what = format!(
+            "this revokes token {name}, which may {}, and ends its connections",
+            told.grants.join("; ")
+        );
+        confirmed(&what, yes)?;
+        client.revoke_token(name)?;
+    }
+    #[derive(Serialize)]
+    struct Revoked {
+        plan: bool,
+        #[serde(flatten)]
+        shown: Shown,
+    }
+    let would = if plan { "would be" } else { "is" };
+    match global.json {
+        true => show::print_json(&Revoked {
+            plan,
+            shown: told.into(),
+        }),
+        false => show::print(format_args!(
+            "token {name} {would} revoked; it may {}",
+            told.grants.join("; ")
+        )),
+    }
+}
+
+fn draw(name: &str) -> Result<Token> {
+    let mut bytes = [0; access::SECRET_BYTES];
+    getrandom(&mut bytes, GetRandomFlags::empty()).context("the system gave no random bytes")?;
+    let name = TokenName::new(name).map_err(|error| Failure::usage(error.to_string()))?;
+    let secret = Secret::new(bytes);
+    Ok(Token { name, secret })
+}
+
+fn hash_of(token: &Token) -> String {
+    formats::hex(&token.secret.hash().to_bytes())
+}
+
+fn after(time: Duration) -> Result<u64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    let at = now.checked_add(time).map(|at| at.as_millis());
+    let at = at.and_then(|at| u64::try_from(at).ok());
+    Ok(at.ok_or_else(|| Failure::usage("--expires is too far away"))?)
+}
+
+fn print_made(global: &Global, token: &Token, told: TokenTold) -> Result<()> {
+    let token = token.reveal();
+    if global.json {
+        let shown = told.into();
+        return show::print_json(&Made { token, shown });
+    }
+    show::print(&token)?;
+    eprintln!(
+        "logberg: token {} may {}; this is the only time that it is shown",
+        told.name,
+        told.grants.join("; ")
+    );
+    Ok(())
+}
+
+fn list(tokens: &[TokenTold]) -> Result<()> {
+    let mut table = show::table(&["TOKEN", "EXPIRES", "MAY"]);
+    for token in tokens {
+        table.add_row([token.name.clone(), expiry(token), token.grants.join("; ")]);
+    }
+    show::print(show::lines(&table))
+}
+
+fn show_one(token: &TokenTold) -> Result<()> {
+    let mut lines = vec![format!("token {}", token.name)];
+    lines.extend(token.grants.iter().map(|grant| format!("  may {grant}")));
+    lines.push(format!("  expires {}", expiry(token)));
+    if let Some(until) = token.overlap_until_ms {
+        lines.push(format!(
+            "  its secret before is good until {}",
+            moment(until)
+        ));
+    }
+    let changed = moment(token.changed_ms);
+    lines.push(format!("  by {}, {changed}", token.by));
+    show::print(lines.join("\n"))
+}
+
+fn expiry(token: &TokenTold) -> String {
+    match token.expires_ms {
+        None => "never".to_owned(),
+        Some(_) if token.has_expired => "has expired".to_owned(),
+        Some(at) => moment(at),
+    }
+}
+
+/// A moment, as people read it.
+pub fn moment(ms: u64) -> String {
+    let at = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+    at.map_or("never".to_owned(), |at| {
+        humantime::format_rfc3339_seconds(at).to_string()
+    })
+}

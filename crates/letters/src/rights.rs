@@ -1,0 +1,238 @@
+//! The node's word on who may do what, for the doors beside it: they judge what comes to them by the same table and the same tokens.
+//!
+//! ```text
+//!   log 0 ─ applied ─▶ the node ─ tell ─▶ RightsBoard ◀─ version, now ─ doors, on threads of their own
+//! ```
+//!
+//! ‡ Until the node has said something nobody is served who would have to be asked for a token: see `Asks::NotKnown`.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use access::{Asked, Denied, Grants, Principal, SecretHash, Token, TokenName, decide};
+
+/// Whether doors ask for tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asks {
+    /// The node has not read log 0 yet, or what it has read may be old.
+    #[default]
+    NotKnown,
+    Nothing,
+    Tokens,
+}
+
+/// A token, as far as doors need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptToken {
+    /// Each with the time until which it is good, in milliseconds since the beginning of 1970.
+    pub hashes: Vec<(SecretHash, Option<u64>)>,
+    pub grants: Grants,
+    pub expires_ms: Option<u64>,
+}
+
+/// All that doors are told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    pub asks: Asks,
+    /// Log 0's time: no token is younger by a wall clock that was set back.
+    pub clock_ms: u64,
+    pub tokens: BTreeMap<String, KeptToken>,
+}
+
+/// The token that somebody showed, when it was good.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Shown {
+    #[default]
+    Nothing,
+    Token(TokenName, SecretHash),
+}
+
+/// Why somebody may not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum No {
+    /// Ask again in a moment: the node does not know yet.
+    NotKnown,
+    /// A token that is good is needed.
+    Unauthenticated,
+    Forbidden(Denied),
+}
+
+impl Shown {
+    pub fn principal(&self) -> Principal {
+        match self {
+            Shown::Nothing => Principal::Anonymous,
+            Shown::Token(name, _) => Principal::Token(name.clone()),
+        }
+    }
+}
+
+impl KeptToken {
+    fn is_in_force(&self, now_ms: u64) -> bool {
+        self.expires_ms.is_none_or(|expires| expires > now_ms)
+    }
+}
+
+impl Rights {
+    fn now_ms(&self, wall_ms: u64) -> u64 {
+        wall_ms.max(self.clock_ms)
+    }
+
+    /// A token that is shown, if it is good now.
+    pub fn take(&self, token: &Token, wall_ms: u64) -> Option<Shown> {
+        let now_ms = self.now_ms(wall_ms);
+        let Some(kept) = self.tokens.get(token.name.as_str()) else {
+            // ‡ A name that nobody has takes a comparison, too.
+            let _ = SecretHash::of_bytes([0; 32]).is_of(&token.secret);
+            return None;
+        };
+        // ‡ All are compared: which one fits takes no other time.
+        let is_of = kept.hashes.iter().fold(false, |found, (hash, until)| {
+            let is_good = until.is_none_or(|until| until > now_ms);
+            (hash.is_of(&token.secret) & is_good) | found
+        });
+        let is_good = is_of && kept.is_in_force(now_ms);
+        is_good.then(|| Shown::Token(token.name.clone(), token.secret.hash()))
+    }
+
+    /// The grants of what was shown, if it is good still.
+    pub fn grants(&self, shown: &Shown, wall_ms: u64) -> Option<&Grants> {
+        let Shown::Token(name, hash) = shown else {
+            return None;
+        };
+        let now_ms = self.now_ms(wall_ms);
+        let kept = self.tokens.get(name.as_str())?;
+        let is_good = |(known, until): &(SecretHash, Option<u64>)| {
+            known == hash && until.is_none_or(|until| until > now_ms)
+        };
+        let is_good = kept.hashes.iter().any(is_good) && kept.is_in_force(now_ms);
+        is_good.then_some(&kept.grants)
+    }
+
+    /// May that be asked by whoever showed this?
+    pub fn judge(&self, shown: &Shown, asked: &Asked, wall_ms: u64) -> Result<(), No> {
+        let needs = asked.needs();
+        // A request that needs nothing is answered to anybody, also before it is known who is asked for what.
+        if needs.is_empty() && *shown == Shown::Nothing {
+            return Ok(());
+        }
+        match self.asks {
+            Asks::Nothing => return Ok(()),
+            Asks::NotKnown => return Err(No::NotKnown),
+            Asks::Tokens => {}
+        }
+        let grants = self.grants(shown, wall_ms);
+        if grants.is_none() {
+            return Err(No::Unauthenticated);
+        }
+        let principal = shown.principal();
+        let denied = needs
+            .iter()
+            .find_map(|need| decide(&principal, grants, need).err());
+        match denied {
+            None => Ok(()),
+            Some(denied) => Err(No::Forbidden(denied)),
+        }
+    }
+}
+
+/// The place where a node tells and doors look.
+#[derive(Debug, Default)]
+pub struct RightsBoard {
+    version: AtomicU64,
+    asks_nothing: AtomicBool,
+    rights: Mutex<Arc<Rights>>,
+}
+
+impl RightsBoard {
+    pub fn tell(&self, rights: Rights) {
+        let mut told = self.rights.lock().unwrap_or_else(PoisonError::into_inner);
+        let asks_nothing = rights.asks == Asks::Nothing;
+        *told = Arc::new(rights);
+        self.asks_nothing.store(asks_nothing, Ordering::Release);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Another number once something else was told.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Whether nobody is asked for a token: then nothing else need be looked at.
+    pub fn asks_nothing(&self) -> bool {
+        self.asks_nothing.load(Ordering::Acquire)
+    }
+
+    pub fn now(&self) -> Arc<Rights> {
+        let told = self.rights.lock().unwrap_or_else(PoisonError::into_inner);
+        told.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use access::Secret;
+
+    fn token(draw: u8) -> Token {
+        Token {
+            name: TokenName::new("ci").expect("a name"),
+            secret: Secret::new([draw; 32]),
+        }
+    }
+
+    fn rights() -> Rights {
+        let kept = KeptToken {
+            hashes: vec![
+                (token(1).secret.hash(), None),
+                (token(2).secret.hash(), Some(50)),
+            ],
+            grants: Grants::parse(["read on key/a*"]).expect("grants"),
+            expires_ms: Some(100),
+        };
+        Rights {
+            asks: Asks::Tokens,
+            clock_ms: 10,
+            tokens: BTreeMap::from([("ci".to_owned(), kept)]),
+        }
+    }
+
+    #[test]
+    fn a_door_judges_by_what_was_shown_and_by_the_time() {
+        let rights = rights();
+        let read = Asked::ReadKeys(vec![b"ab"]);
+        let write = Asked::WriteKeys(vec![b"ab"]);
+        let shown = rights.take(&token(1), 20).expect("it is good");
+        assert_eq!(rights.judge(&shown, &read, 20), Ok(()));
+        assert!(matches!(
+            rights.judge(&shown, &write, 20),
+            Err(No::Forbidden(_))
+        ));
+        assert_eq!(rights.judge(&shown, &read, 100), Err(No::Unauthenticated));
+        assert_eq!(rights.take(&token(3), 20), None);
+        let old = rights.take(&token(2), 20).expect("it overlaps");
+        assert_eq!(rights.judge(&old, &read, 50), Err(No::Unauthenticated));
+        let nothing = Shown::Nothing;
+        assert_eq!(rights.judge(&nothing, &read, 20), Err(No::Unauthenticated));
+        assert_eq!(rights.judge(&nothing, &Asked::Health, 20), Ok(()));
+        // A wall clock that was set back is none.
+        let late = Rights {
+            clock_ms: 100,
+            ..rights
+        };
+        assert_eq!(late.judge(&shown, &read, 0), Err(No::Unauthenticated));
+    }
+
+    #[test]
+    fn nobody_is_served_before_the_node_has_said_something() {
+        let board = RightsBoard::default();
+        let read = Asked::ReadKeys(vec![b"a"]);
+        let judged = board.now().judge(&Shown::Nothing, &read, 1);
+        assert_eq!(judged, Err(No::NotKnown));
+        let before = board.version();
+        let (asks, rights) = (Asks::Nothing, rights());
+        board.tell(Rights { asks, ..rights });
+        assert_ne!(board.version(), before);
+        assert_eq!(board.now().judge(&Shown::Nothing, &read, 1), Ok(()));
+    }
+}

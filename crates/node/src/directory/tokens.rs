@@ -1,0 +1,487 @@
+//! The tokens of the cluster, whether they are asked for, and the last changes: a part of log 0.
+//!
+//! ```text
+//!  put-token …  ─▶ Command, with who asked for it and the leader's time ─▶ chosen ─▶ applied on every node
+//!                                                     ‡ within the grants of who asked, as they are *then*, or nothing
+//! ```
+//!
+//! ‡ Whoever asked had his grants when the leader looked. They are looked at again when the command is applied: what was
+//! revoked in between hands nothing out.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use access::{Grants, SecretHash, Token, TokenName};
+use formats::{LogId, hex, parse_hex};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{Command, Directory};
+
+/// So many tokens are kept.
+pub const TOKENS_MAX: usize = 10_000;
+/// The bytes of all grants together, as they are written: every node has them in memory.
+pub const ALL_GRANTS_BYTES_MAX: usize = 16 << 20;
+/// So many changes are kept.
+pub const CHANGES_MAX: usize = 1_000;
+/// The bytes of the text of one change.
+pub const CHANGE_BYTES_MAX: usize = 400;
+
+/// A token as it is kept. Its secret is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenEntry {
+    /// One or two, the newest first.
+    pub hashes: Vec<Kept>,
+    #[serde(serialize_with = "write_grants", deserialize_with = "read_grants")]
+    pub grants: Grants,
+    /// In milliseconds since the beginning of 1970; never, if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
+    pub by: By,
+    pub at_ms: u64,
+}
+
+/// The hash of a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    #[serde(serialize_with = "write_hash", deserialize_with = "read_hash")]
+    pub sha256: SecretHash,
+    /// Until when it is good; as long as the token is, if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<u64>,
+}
+
+/// The asker of a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// Somebody at the admin socket of this node.
+    Socket(u32),
+    Token(String),
+    /// Somebody who showed nothing, while nothing was asked for.
+    Anonymous,
+}
+
+impl std::fmt::Display for By {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            By::Socket(node) => write!(f, "socket of node {node}"),
+            By::Token(name) => write!(f, "token {name}"),
+            By::Anonymous => f.write_str("anonymous"),
+        }
+    }
+}
+
+/// A change that somebody asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    pub at_ms: u64,
+    pub by: By,
+    pub what: String,
+}
+
+/// All that log 0 keeps of who may do what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    pub tokens: BTreeMap<String, TokenEntry>,
+    pub switch: Switch,
+}
+
+/// The part of a snapshot beside the tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Switch {
+    /// Tokens are asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on: bool,
+    /// The latest time that a command brought, in milliseconds since the beginning of 1970.
+    #[serde(default)]
+    pub clock_ms: u64,
+    /// Counts what happened to tokens and to `on`: who looks again sees whether there is anything new.
+    #[serde(default)]
+    pub version: u64,
+    #[serde(default, skip_serializing_if = "VecDeque::is_empty")]
+    pub changes: VecDeque<Change>,
+}
+
+/// Why a change of tokens is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotPut {
+    #[error("{0}")]
+    BadGrant(String),
+    #[error("a token has one secret, or two for a while")]
+    Hashes,
+    #[error("there is no token {0}; `logberg token list` lists them")]
+    Unknown(String),
+    #[error("{by} may not hand out '{grant}': nobody gives what he lacks")]
+    Exceeds { by: By, grant: String },
+    #[error("{0} may not change tokens any more")]
+    Lost(By),
+    #[error("there are {TOKENS_MAX} tokens, and no more are kept: revoke some")]
+    Many,
+    #[error(
+        "the grants of all tokens have more than {ALL_GRANTS_BYTES_MAX} bytes: revoke some, or let one grant cover several by * at its end"
+    )]
+    Large,
+    #[error(
+        "no token may do all, or none has not expired: make one first, over the socket in a node's directory: logberg token create root --allow 'all on *' --server unix:DIR/admin.sock"
+    )]
+    NoneMayAll,
+}
+
+impl TokenEntry {
+    pub fn has_expired(&self, now_ms: u64) -> bool {
+        self.expires_ms.is_some_and(|expires| expires <= now_ms)
+    }
+
+    /// Whether one of the hashes is of this secret, and good still.
+    fn is_of(&self, token: &Token, now_ms: u64) -> bool {
+        // ‡ All are compared: which one fits takes no other time.
+        self.hashes.iter().fold(false, |found, kept| {
+            let is_good = kept.until_ms.is_none_or(|until| until > now_ms);
+            (kept.sha256.is_of(&token.secret) & is_good) | found
+        })
+    }
+
+    /// Whether this hash is kept, and good still.
+    fn has(&self, hash: &SecretHash, now_ms: u64) -> bool {
+        self.hashes
+            .iter()
+            .any(|kept| kept.sha256 == *hash && kept.until_ms.is_none_or(|until| until > now_ms))
+    }
+}
+
+impl Rights {
+    /// ‡ The time by which something expires: log 0's may stand still, and a wall clock may be set back.
+    pub fn now_ms(&self, wall_ms: u64) -> u64 {
+        wall_ms.max(self.switch.clock_ms)
+    }
+
+    /// The entry of a token that is shown, if it is good now.
+    pub fn known(&self, token: &Token, now_ms: u64) -> Option<&TokenEntry> {
+        let Some(entry) = self.tokens.get(token.name.as_str()) else {
+            // ‡ A name that nobody has takes a comparison, too.
+            let _ = SecretHash::of_bytes([0; 32]).is_of(&token.secret);
+            return None;
+        };
+        let is_good = entry.is_of(token, now_ms) && !entry.has_expired(now_ms);
+        is_good.then_some(entry)
+    }
+
+    /// The entry of a token that was shown before, by its hash, if it is good still.
+    pub fn still(&self, name: &TokenName, hash: &SecretHash, now_ms: u64) -> Option<&TokenEntry> {
+        let entry = self.tokens.get(name.as_str())?;
+        (entry.has(hash, now_ms) && !entry.has_expired(now_ms)).then_some(entry)
+    }
+
+    /// The tokens that may do all, and have not expired.
+    pub fn may_all(&self, now_ms: u64) -> impl Iterator<Item = &str> {
+        let all = self.tokens.iter();
+        let all = all.filter(move |(_, e)| e.grants.are_all() && !e.has_expired(now_ms));
+        all.map(|(name, _)| name.as_str())
+    }
+
+    /// Whether this may be put there by whoever asks.
+    pub fn check_put(&self, name: &str, entry: &TokenEntry) -> Result<(), NotPut> {
+        if entry.hashes.is_empty() || entry.hashes.len() > 2 {
+            return Err(NotPut::Hashes);
+        }
+        let now = self.switch.clock_ms.max(entry.at_ms);
+        self.check_within(&entry.by, &entry.grants, now)?;
+        let before = self.tokens.get(name);
+        // ‡ Whoever gives another's token a new secret has its grants.
+        if let Some(before) = before {
+            self.check_within(&entry.by, &before.grants, now)?;
+        } else if self.tokens.len() >= TOKENS_MAX {
+            return Err(NotPut::Many);
+        }
+        let others = self.tokens.iter().filter(|(known, _)| *known != name);
+        let bytes: usize = others.map(|(_, other)| grants_bytes(&other.grants)).sum();
+        match bytes + grants_bytes(&entry.grants) > ALL_GRANTS_BYTES_MAX {
+            true => Err(NotPut::Large),
+            false => Ok(()),
+        }
+    }
+
+    pub fn check_revoke(&self, name: &str, by: &By, at_ms: u64) -> Result<(), NotPut> {
+        let entry = self.tokens.get(name);
+        let entry = entry.ok_or_else(|| NotPut::Unknown(name.to_owned()))?;
+        self.check_within(by, &entry.grants, self.switch.clock_ms.max(at_ms))
+    }
+
+    pub fn check_set(&self, on: bool, by: &By, at_ms: u64) -> Result<(), NotPut> {
+        let now = self.switch.clock_ms.max(at_ms);
+        let everything = Grants::parse(["all on *"]).expect("it is a grant");
+        self.check_within(by, &everything, now)?;
+        let has_one = self.may_all(now).next().is_some();
+        match on && !has_one {
+            true => Err(NotPut::NoneMayAll),
+            false => Ok(()),
+        }
+    }
+
+    /// ‡ Nobody hands out what he lacks, and nobody who has lost his own hands out anything.
+    fn check_within(&self, by: &By, grants: &Grants, now_ms: u64) -> Result<(), NotPut> {
+        let name = match by {
+            By::Socket(_) => return Ok(()),
+            By::Anonymous => return Err(NotPut::Lost(by.clone())),
+            By::Token(name) => name,
+        };
+        let own = self.tokens.get(name);
+        let own = own.filter(|own| !own.has_expired(now_ms));
+        let own = own.ok_or_else(|| NotPut::Lost(by.clone()))?;
+        let tokens = access::Place::Of(access::Resource::cluster());
+        if !own.grants.allow(access::Operation::Tokens, &tokens) {
+            return Err(NotPut::Lost(by.clone()));
+        }
+        match own.grants.exceeded_by(grants) {
+            Some(grant) => Err(NotPut::Exceeds {
+                by: by.clone(),
+                grant: grant.to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn put(&mut self, name: &str, entry: TokenEntry) {
+        let is_right = self.check_put(name, &entry).is_ok() && TokenName::new(name).is_ok();
+        self.tick(entry.at_ms);
+        if !is_right {
+            return;
+        }
+        let verb = match self.tokens.get(name) {
+            Some(before) if before.hashes != entry.hashes => "the secret of token",
+            Some(_) => "token",
+            None => "the new token",
+        };
+        let what = format!("{verb} {name}: {}", entry.grants);
+        self.note(entry.by.clone(), entry.at_ms, &what);
+        self.tokens.insert(name.to_owned(), entry);
+        self.switch.version += 1;
+    }
+
+    pub(super) fn revoke(&mut self, name: &str, by: &By, at_ms: u64) {
+        let is_right = self.check_revoke(name, by, at_ms).is_ok();
+        self.tick(at_ms);
+        if is_right {
+            self.tokens.remove(name);
+            self.note(by.clone(), at_ms, &format!("token {name} is revoked"));
+            self.switch.version += 1;
+        }
+    }
+
+    pub(super) fn set(&mut self, on: bool, by: &By, at_ms: u64) {
+        let is_right = self.check_set(on, by, at_ms).is_ok();
+        self.tick(at_ms);
+        if is_right && self.switch.on != on {
+            self.switch.on = on;
+            let what = match on {
+                true => "tokens are asked for",
+                false => "tokens are not asked for any more",
+            };
+            self.note(by.clone(), at_ms, what);
+            self.switch.version += 1;
+        }
+    }
+
+    /// Keeps a change in mind that is no token's.
+    pub(super) fn note(&mut self, by: By, at_ms: u64, what: &str) {
+        let mut end = what.len().min(CHANGE_BYTES_MAX);
+        while !what.is_char_boundary(end) {
+            end -= 1;
+        }
+        let what = what[..end].to_owned();
+        self.switch.changes.push_back(Change { at_ms, by, what });
+        while self.switch.changes.len() > CHANGES_MAX {
+            self.switch.changes.pop_front();
+        }
+    }
+
+    pub(super) fn tick(&mut self, at_ms: u64) {
+        self.switch.clock_ms = self.switch.clock_ms.max(at_ms);
+    }
+}
+
+fn grants_bytes(grants: &Grants) -> usize {
+    grants.iter().map(|grant| grant.to_string().len()).sum()
+}
+
+/// Grants from their texts.
+pub fn parse_grants(texts: &[String]) -> Result<Grants, NotPut> {
+    let texts = texts.iter().map(String::as_str);
+    Grants::parse(texts).map_err(|error| NotPut::BadGrant(error.to_string()))
+}
+
+fn write_grants<S: Serializer>(grants: &Grants, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(grants.iter().map(ToString::to_string))
+}
+
+fn read_grants<'a, D: Deserializer<'a>>(from: D) -> Result<Grants, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    parse_grants(&texts).map_err(serde::de::Error::custom)
+}
+
+fn write_hash<S: Serializer>(hash: &SecretHash, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&hex(&hash.to_bytes()))
+}
+
+fn read_hash<'a, D: Deserializer<'a>>(from: D) -> Result<SecretHash, D::Error> {
+    let text = String::deserialize(from)?;
+    let bytes = parse_hex(&text).map(SecretHash::of_bytes);
+    bytes.ok_or_else(|| serde::de::Error::custom("a hash is 64 hexadecimal digits"))
+}
+
+impl Directory {
+    /// A client's command in words, for the changes that are kept; none for those that say themselves who asked.
+    pub fn said(&self, command: &Command) -> Option<String> {
+        let name = |id: u32| {
+            let entry = self.logs.get(&LogId(id));
+            entry.map_or(format!("log {id}"), |entry| entry.name.clone())
+        };
+        Some(match command {
+            Command::CreateLog { name, kind, .. } => format!("log {name} of kind {kind} is made"),
+            Command::SealLog { id } => format!("log {} is to end", name(*id)),
+            Command::DeleteLog { id } => format!("the name of log {} is freed", name(*id)),
+            Command::SetRetention { log, retention } => format!("log {log} keeps {retention}"),
+            Command::SetMinCopies { log, min_copies } => {
+                format!("log {log} wants {min_copies} copies")
+            }
+            Command::ChangeMembers(change) => format!(
+                "the members: {}",
+                serde_json::to_string(change).unwrap_or_default()
+            ),
+            Command::AddNode { id, address, .. } => format!("node {id} is at {address}"),
+            Command::SetZone { node, zone } => format!("node {node} is in zone {zone:?}"),
+            Command::ChangeSlots { change, .. } => format!(
+                "the slots: {}",
+                serde_json::to_string(change).unwrap_or_default()
+            ),
+            Command::DropSlots { .. } => "all groups of keys end".to_owned(),
+            Command::SetVoters { voters } => format!("{voters} nodes vote"),
+            Command::SetNewest { .. }
+            | Command::PrepareVersion { .. }
+            | Command::AgreeOnVersion { .. }
+            | Command::DescribeNode { .. }
+            | Command::RemoveNode { .. }
+            | Command::ServeSlots { .. }
+            | Command::PutToken { .. }
+            | Command::RevokeToken { .. }
+            | Command::SetAuth { .. }
+            | Command::Note { .. }
+            | Command::GoOnAlone { .. } => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(grants: &str, by: By, at_ms: u64) -> TokenEntry {
+        TokenEntry {
+            hashes: vec![Kept {
+                sha256: SecretHash::of_bytes([7; 32]),
+                until_ms: None,
+            }],
+            grants: Grants::parse(grants.split(';')).expect("grants"),
+            expires_ms: None,
+            by,
+            at_ms,
+        }
+    }
+
+    fn of(name: &str) -> By {
+        By::Token(name.to_owned())
+    }
+
+    /// ‡ The leader looked before, and something was chosen in between.
+    #[test]
+    fn what_an_asker_lacks_when_it_is_applied_is_not_handed_out() {
+        let mut rights = Rights::default();
+        rights.put("root", entry("all on *", By::Socket(1), 1));
+        rights.put(
+            "lead",
+            entry("tokens on cluster;read on log/a*", of("root"), 2),
+        );
+        rights.put("a", entry("read on log/ab", of("lead"), 3));
+        rights.put("b", entry("read on log/*", of("lead"), 4));
+        rights.put("c", entry("read on log/ab", of("nobody"), 5));
+        rights.put("d", entry("read on log/ab", By::Anonymous, 6));
+        let names: Vec<&String> = rights.tokens.keys().collect();
+        assert_eq!(names, ["a", "lead", "root"]);
+        // Another's secret is his grants.
+        rights.put("root", entry("read on log/ab", of("lead"), 7));
+        rights.revoke("root", &of("lead"), 8);
+        assert!(rights.tokens["root"].grants.are_all());
+        rights.revoke("lead", &of("root"), 9);
+        rights.put("e", entry("read on log/ab", of("lead"), 10));
+        assert!(
+            !rights.tokens.contains_key("e"),
+            "it was revoked in between"
+        );
+        assert_eq!(rights.switch.clock_ms, 10, "time goes on all the same");
+    }
+
+    #[test]
+    fn nobody_enables_what_locks_everybody_out_and_only_who_may_all_disables() {
+        let mut rights = Rights::default();
+        rights.set(true, &By::Socket(1), 1);
+        assert!(!rights.switch.on, "no token may all");
+        let short = TokenEntry {
+            expires_ms: Some(5),
+            ..entry("all on *", By::Socket(1), 2)
+        };
+        rights.put("short", short);
+        rights.set(true, &By::Socket(1), 5);
+        assert!(!rights.switch.on, "it has expired by then");
+        rights.put("root", entry("all on *", By::Socket(1), 6));
+        rights.put(
+            "lead",
+            entry("members on *;tokens on cluster", By::Socket(1), 7),
+        );
+        rights.set(true, &of("root"), 8);
+        assert!(rights.switch.on);
+        rights.set(false, &of("lead"), 9);
+        rights.set(false, &By::Anonymous, 9);
+        assert!(rights.switch.on);
+        rights.set(false, &of("root"), 10);
+        assert!(!rights.switch.on);
+    }
+
+    #[test]
+    fn the_later_of_two_clocks_ends_a_token() {
+        let mut rights = Rights::default();
+        let token = Token {
+            name: TokenName::new("ci").expect("a name"),
+            secret: access::Secret::new([1; 32]),
+        };
+        let entry = TokenEntry {
+            hashes: vec![Kept {
+                sha256: token.secret.hash(),
+                until_ms: None,
+            }],
+            expires_ms: Some(100),
+            ..entry("read on log/a", By::Socket(1), 1)
+        };
+        rights.put("ci", entry);
+        assert!(rights.known(&token, rights.now_ms(99)).is_some());
+        assert!(rights.known(&token, rights.now_ms(100)).is_none());
+        rights.tick(100);
+        let set_back = rights.now_ms(3);
+        assert!(rights.known(&token, set_back).is_none());
+    }
+
+    #[test]
+    fn there_are_only_so_many_changes_and_each_is_short() {
+        let mut rights = Rights::default();
+        for number in 0..CHANGES_MAX as u64 + 5 {
+            rights.note(By::Anonymous, number, &"ä".repeat(CHANGE_BYTES_MAX));
+        }
+        let changes = &rights.switch.changes;
+        assert_eq!(changes.len(), CHANGES_MAX);
+        assert_eq!(changes[0].at_ms, 5);
+        assert!(
+            changes
+                .iter()
+                .all(|change| change.what.len() <= CHANGE_BYTES_MAX)
+        );
+    }
+}

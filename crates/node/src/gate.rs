@@ -1,0 +1,263 @@
+//! Requests are judged: every request of the pipe passes here before anything is done, and long connections
+//! again when the directory says something new, or a token's time is over.
+//!
+//! ```text
+//!   Caller ─▶ by the socket, by a token, by nothing ─▶ Who ─┐
+//!          ─▶ its verb ─▶ Asked ─ needs ────────────────────┼─ judge ─▶ go on, or a refusal
+//!                        what log 0 says of tokens ─────────┘            └─▶ counted, and told to the target `audit`
+//! ```
+//!
+//! While tokens are not asked for, nothing here is done for a connection that shows none.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use access::{Asked, Denied, Grants, Need, Principal, SecretHash, Token, TokenName, decide};
+use ops::ConnId;
+use paxos::{NodeId, Time};
+use wire::Refusal;
+
+use crate::directory::tokens::{By, Rights};
+
+/// The asker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Somebody who may read the disk of this node.
+    Socket(NodeId),
+    /// A token that was good when it was shown. Its hash, and not its secret.
+    Token(TokenName, SecretHash),
+    Anonymous,
+}
+
+/// A connection whose asker is somebody, or is to be asked again.
+#[derive(Clone, Debug)]
+struct Session {
+    who: Who,
+    needs: Vec<Need>,
+    /// It is answered with what its grants touch, if they are not enough.
+    has_a_part: bool,
+    hands_out: bool,
+}
+
+/// The permission for one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pass {
+    pub who: Who,
+    /// Only what these touch is shown.
+    pub only: Option<Grants>,
+}
+
+/// Where no token is good, a code says it, and its sentence shows nothing of what was read.
+const NOT_GOOD: &str = "this token is not known here, has expired or was revoked: ask whoever may make tokens for another one (logberg token create)";
+
+/// So many principals are told of one by one.
+const TOLD_MAX: usize = 256;
+const TOLD_EACH: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub struct Gate {
+    sessions: BTreeMap<ConnId, Session>,
+    /// [`crate::directory::tokens::Switch::version`] when all were judged last.
+    judged: u64,
+    judged_at: Time,
+    told: BTreeMap<String, Told>,
+}
+
+struct Told {
+    at: Time,
+    /// Refusals since.
+    more: u64,
+}
+
+impl Who {
+    pub fn principal(&self) -> Principal {
+        match self {
+            Who::Socket(_) => Principal::Socket,
+            Who::Token(name, _) => Principal::Token(name.clone()),
+            Who::Anonymous => Principal::Anonymous,
+        }
+    }
+
+    pub fn by(&self) -> By {
+        match self {
+            Who::Socket(node) => By::Socket(node.0),
+            Who::Token(name, _) => By::Token(name.as_str().to_owned()),
+            Who::Anonymous => By::Anonymous,
+        }
+    }
+}
+
+/// The one who came. ‡ Whoever may open the socket can read the disk: a token would take from him what he has. `None`: a token that is not good, as far as this node knows.
+/// `socket`: the node at whose socket he came, if he did.
+pub fn who(
+    rights: &Rights,
+    now_ms: u64,
+    socket: Option<NodeId>,
+    shown: Option<&Token>,
+) -> Option<Who> {
+    if let Some(node) = socket {
+        return Some(Who::Socket(node));
+    }
+    match shown {
+        None => Some(Who::Anonymous),
+        Some(token) => rights
+            .known(token, now_ms)
+            .map(|_| Who::Token(token.name.clone(), token.secret.hash())),
+    }
+}
+
+pub fn not_good() -> Refusal {
+    Refusal::new("unauthenticated", NOT_GOOD)
+}
+
+/// May he do that? `on`: tokens are asked for.
+pub fn judge(
+    rights: &Rights,
+    on: bool,
+    now_ms: u64,
+    who: &Who,
+    asked: &Asked,
+) -> Result<Pass, Refusal> {
+    let session = Session::of(who.clone(), asked);
+    session.judge(rights, on, now_ms)
+}
+
+impl Session {
+    fn of(who: Who, asked: &Asked) -> Session {
+        Session {
+            who,
+            needs: asked.needs(),
+            has_a_part: asked.has_a_part(),
+            hands_out: asked.hands_out(),
+        }
+    }
+
+    fn judge(&self, rights: &Rights, on: bool, now_ms: u64) -> Result<Pass, Refusal> {
+        let pass = |only| {
+            let who = self.who.clone();
+            Ok(Pass { who, only })
+        };
+        if !on && !self.hands_out {
+            return pass(None);
+        }
+        let grants = match &self.who {
+            Who::Token(name, hash) => {
+                let entry = rights.still(name, hash, now_ms);
+                Some(&entry.ok_or_else(not_good)?.grants)
+            }
+            Who::Socket(_) | Who::Anonymous => None,
+        };
+        let principal = self.who.principal();
+        let denied = self
+            .needs
+            .iter()
+            .find_map(|need| decide(&principal, grants, need).err());
+        match (denied, grants) {
+            (None, _) => pass(None),
+            (Some(_), Some(grants)) if self.has_a_part => pass(Some(grants.clone())),
+            (Some(denied), _) => Err(refusal(&denied)),
+        }
+    }
+}
+
+fn refusal(denied: &Denied) -> Refusal {
+    match denied.is_for_want_of_a_token() {
+        true => Refusal::new(
+            "unauthenticated",
+            format!(
+                "{denied}: say LOGBERG_TOKEN or --token-file, or ask at the socket in a node's directory"
+            ),
+        ),
+        false => Refusal::new("forbidden", denied.to_string()),
+    }
+}
+
+impl Gate {
+    /// Remembers a connection, so that it can be judged again.
+    pub fn enter(&mut self, conn: ConnId, who: &Who, asked: &Asked) {
+        // An asker that shows nothing is known by not being here.
+        if *who != Who::Anonymous {
+            let session = Session::of(who.clone(), asked);
+            self.sessions.insert(conn, session);
+        }
+    }
+
+    pub fn who(&self, conn: ConnId) -> Who {
+        let session = self.sessions.get(&conn);
+        session.map_or(Who::Anonymous, |session| session.who.clone())
+    }
+
+    /// Forgets connections that are gone.
+    pub fn forget(&mut self, is_open: impl Fn(ConnId) -> bool) {
+        self.sessions.retain(|conn, _| is_open(*conn));
+    }
+
+    /// Whether all are to be judged again: log 0 says something new, or a second has passed in which one may have expired.
+    pub fn is_due(&self, rights: &Rights, now: Time) -> bool {
+        let again = !self.sessions.is_empty();
+        self.judged != rights.switch.version || (again && now >= self.judged_at + TOLD_EACH)
+    }
+
+    pub fn on_judged(&mut self, rights: &Rights, now: Time) {
+        self.judged = rights.switch.version;
+        self.judged_at = now;
+    }
+
+    /// Judges a connection again.
+    pub fn judge_again(&self, conn: ConnId, rights: &Rights, now_ms: u64) -> Result<Pass, Refusal> {
+        match self.sessions.get(&conn) {
+            Some(session) => session.judge(rights, rights.switch.on, now_ms),
+            None if rights.switch.on => Err(Refusal::new(
+                "unauthenticated",
+                "tokens are asked for now: say LOGBERG_TOKEN or --token-file",
+            )),
+            None => Ok(Pass {
+                who: Who::Anonymous,
+                only: None,
+            }),
+        }
+    }
+
+    /// Tells of a refusal: a line for each principal and second, and the count of those between.
+    pub fn tell(&mut self, now: Time, who: &str, from: &str, what: &str, why: &Refusal) {
+        if self.told.len() >= TOLD_MAX && !self.told.contains_key(who) {
+            self.told.retain(|_, told| now < told.at + TOLD_EACH);
+        }
+        // ‡ Names that nobody has are chosen by whoever asks: they are one.
+        let known = self.told.contains_key(who) || self.told.len() < TOLD_MAX;
+        let key = if known { who } else { "" };
+        let told = self.told.get_mut(key);
+        if let Some(told) = told {
+            if now < told.at + TOLD_EACH {
+                told.more += 1;
+                return;
+            }
+            let more = std::mem::take(&mut told.more);
+            told.at = now;
+            say(who, from, what, why, more);
+            return;
+        }
+        self.told.insert(key.to_owned(), Told { at: now, more: 0 });
+        say(who, from, what, why, 0);
+    }
+}
+
+fn say(who: &str, from: &str, what: &str, why: &Refusal, more: u64) {
+    tracing::warn!(
+        target: "audit", who, from, what, code = %why.code, why = why.sentence, more, "refused"
+    );
+}
+
+/// Grants that touch nothing there is: no name of a log is empty.
+pub fn no_grants() -> Grants {
+    Grants::parse(["read on log/%20"]).expect("it is a grant")
+}
+
+impl Pass {
+    /// Whether the log of this name is shown.
+    pub fn shows_log(&self, name: &str) -> bool {
+        let place = access::Place::Of(access::Resource::log(name));
+        let only = self.only.as_ref();
+        only.is_none_or(|grants| grants.iter().any(|grant| grant.touches(&place)))
+    }
+}

@@ -1,0 +1,255 @@
+//! Judging an asker, and whether this node knows enough for it.
+//!
+//! ```text
+//!   start ─▶ does log 0, as far as this disk has it, know of any token? ── no ─▶ nothing is asked for
+//!                 └─ yes, or it is not known yet ─▶ ‡ a barrier of log 0 first: nobody is served by what may be old
+//! ```
+
+use std::collections::BTreeSet;
+
+use access::Asked;
+use letters::{Asks, KeptToken, Rights};
+use ops::ConnId;
+use paxos::NodeId;
+use replica::{Log, Purpose};
+use wire::{Refusal, Verb};
+
+use super::Node;
+use super::verbs::Held;
+use crate::directory::DIRECTORY;
+use crate::directory::tokens::TokenEntry;
+use crate::gate::{self, Pass, Who};
+use crate::greeting::Caller;
+
+/// A node's word on a request.
+pub(in crate::node) enum Verdict {
+    Go,
+    /// Once a barrier of log 0 has passed it may say something else.
+    Wait,
+}
+
+/// Every verb, as the one table of grants knows it. ‡ A verb without a line does not compile.
+fn asked(caller: &Caller) -> Asked<'_> {
+    let name = caller.request.words.first().map_or("", String::as_str);
+    match caller.verb {
+        Verb::Append => Asked::Append(name),
+        Verb::Close => Asked::Close(name),
+        Verb::Read => Asked::Read(name),
+        Verb::Streams => Asked::Streams(name),
+        Verb::Trim => Asked::Trim(name),
+        Verb::Lead => Asked::Lead(name),
+        Verb::Scrub => Asked::Scrub(name),
+        Verb::Save => Asked::Save(name),
+        Verb::Fill => Asked::Fill(name),
+        Verb::Status => Asked::Status,
+        Verb::Metrics => Asked::Metrics,
+        Verb::Logs => Asked::Logs,
+        Verb::CreateLog => Asked::CreateLog(name),
+        Verb::DeleteLog => Asked::DeleteLog(name),
+        Verb::ShowLog => Asked::ShowLog(name),
+        Verb::Retain => Asked::Retain(name),
+        Verb::Members => Asked::Members,
+        Verb::ChangeMembers => Asked::ChangeMembers,
+        Verb::Slots => Asked::Slots,
+        Verb::ChangeSlots => Asked::ChangeSlots,
+        Verb::Tokens => Asked::Tokens,
+        Verb::PutToken => Asked::PutToken,
+        Verb::RotateToken => Asked::RotateToken,
+        Verb::RevokeToken => Asked::RevokeToken,
+        Verb::SetAuth => Asked::SetAuth,
+        Verb::WhoAmI => Asked::WhoAmI,
+        Verb::Explain if caller.request.get("token").is_none() => Asked::WhoAmI,
+        Verb::Explain => Asked::Explain,
+        Verb::Audit => Asked::Audit,
+        Verb::Join => Asked::Join,
+        Verb::Peer => Asked::Peer,
+    }
+}
+
+impl Node {
+    /// The time by which tokens expire, in milliseconds since the beginning of 1970.
+    pub(in crate::node) fn now_ms(&self) -> u64 {
+        let second = self.env.moments.calendar.second(self.env.now);
+        let wall_ms = second.unwrap_or_default().saturating_mul(1000);
+        self.cluster.directory.rights.now_ms(wall_ms)
+    }
+
+    /// ‡ Whether this node may say who may what by what it has read of log 0 since it started. Where that knows of no token
+    /// nothing is asked for, and it need not ask anybody.
+    pub(in crate::node) fn knows_rights(&self, verb: Verb) -> bool {
+        let rights = &self.cluster.directory.rights;
+        // A node without an id has nothing.
+        if self.cluster.was_confirmed() || self.id().0 == 0 {
+            return true;
+        }
+        let has_none = !rights.switch.on && rights.tokens.is_empty();
+        let log = self.logs.get(&DIRECTORY);
+        // One that follows log 0 no more goes by what it has read.
+        let is_halted = self.cluster.directory.halted().is_some();
+        let is_read = is_halted || log.is_some_and(Log::guest_is_current);
+        let is_read = is_read && self.cluster.is_listed(&self.env);
+        // Where it goes, and what is wrong, may be asked of one that has just joined.
+        let asks_what_is_wrong = matches!(verb, Verb::Status | Verb::Metrics);
+        has_none && (is_read || (asks_what_is_wrong && !self.is_replaying()))
+    }
+
+    /// Whether what this disk has of log 0 is still being read.
+    fn is_replaying(&self) -> bool {
+        let log = self.logs.get(&DIRECTORY);
+        let is_behind = log.is_some_and(|log| !log.is_stopped() && !log.guest_is_current());
+        is_behind && self.cluster.directory.halted().is_none()
+    }
+
+    /// Whether this may be asked. `is_fresh`: a barrier of log 0 has passed since it was.
+    pub(in crate::node) fn judge(
+        &mut self,
+        caller: &Caller,
+        is_fresh: bool,
+    ) -> Result<Verdict, Refusal> {
+        self.judge_of(caller, is_fresh, self.id())
+    }
+
+    /// As `judge`, of somebody who came at that node, perhaps by its socket.
+    pub(in crate::node) fn judge_of(
+        &mut self,
+        caller: &Caller,
+        is_fresh: bool,
+        at: NodeId,
+    ) -> Result<Verdict, Refusal> {
+        // Greetings prove themselves.
+        if caller.verb == Verb::Peer {
+            return Ok(Verdict::Go);
+        }
+        let asked = asked(caller);
+        let rights = &self.cluster.directory.rights;
+        let now_ms = self.now_ms();
+        if !is_fresh && !caller.is_own && !self.knows_rights(caller.verb) {
+            return Ok(Verdict::Wait);
+        }
+        let socket = caller.is_own.then_some(at);
+        let who = gate::who(rights, now_ms, socket, caller.shown.as_ref());
+        let Some(who) = who else {
+            // ‡ A node that lags would deny a token that somebody made, and was told so.
+            if !is_fresh {
+                return Ok(Verdict::Wait);
+            }
+            let refusal = gate::not_good();
+            self.on_refused("a token that is not good", caller, &refusal);
+            return Err(refusal);
+        };
+        match gate::judge(rights, rights.switch.on, now_ms, &who, &asked) {
+            Ok(_) => {
+                self.gate.enter(caller.conn, &who, &asked);
+                Ok(Verdict::Go)
+            }
+            Err(refusal) => {
+                let who = who.principal().to_string();
+                self.on_refused(&who, caller, &refusal);
+                Err(refusal)
+            }
+        }
+    }
+
+    fn on_refused(&mut self, who: &str, caller: &Caller, refusal: &Refusal) {
+        match refusal.code {
+            wire::Code::Forbidden => self.counts.forbidden += 1,
+            _ => self.counts.unauthenticated += 1,
+        }
+        let name = caller.request.words.first().map_or("", String::as_str);
+        let what = format!("{} {}", caller.verb, name.escape_default());
+        let now = self.env.now;
+        self.gate.tell(now, who, &caller.from, &what, refusal);
+    }
+
+    /// The permission of this connection.
+    pub(in crate::node) fn pass_of(&self, conn: ConnId) -> Pass {
+        let rights = &self.cluster.directory.rights;
+        let pass = self.gate.judge_again(conn, rights, self.now_ms());
+        // One that may nothing by now is ended this round; until then it is shown nothing.
+        pass.unwrap_or(Pass {
+            who: Who::Anonymous,
+            only: Some(gate::no_grants()),
+        })
+    }
+
+    /// Tells the doors of this process who may do what, where that is news.
+    pub(in crate::node) fn tell_doors(&mut self) {
+        let Some(board) = self.config.hosts.rights() else {
+            return;
+        };
+        let rights = &self.cluster.directory.rights;
+        // ‡ A door serves bytes: it waits as long as any read does.
+        let asks = match (self.knows_rights(Verb::Read), rights.switch.on) {
+            (false, _) => Asks::NotKnown,
+            (true, true) => Asks::Tokens,
+            (true, false) => Asks::Nothing,
+        };
+        let news = Some((asks, rights.switch.version));
+        if self.doors_told == news {
+            return;
+        }
+        self.doors_told = news;
+        let kept = |entry: &TokenEntry| KeptToken {
+            hashes: entry
+                .hashes
+                .iter()
+                .map(|kept| (kept.sha256, kept.until_ms))
+                .collect(),
+            grants: entry.grants.clone(),
+            expires_ms: entry.expires_ms,
+        };
+        let tokens = rights.tokens.iter();
+        board.tell(Rights {
+            asks,
+            clock_ms: rights.switch.clock_ms,
+            tokens: tokens
+                .map(|(name, entry)| (name.clone(), kept(entry)))
+                .collect(),
+        });
+    }
+
+    /// Judges all connections of clients again, if there is a reason to: who may no more is ended.
+    pub(in crate::node) fn judge_again(&mut self) {
+        self.tell_doors();
+        if !self
+            .gate
+            .is_due(&self.cluster.directory.rights, self.env.now)
+        {
+            return;
+        }
+        let rights = self.cluster.directory.rights.clone();
+        let now_ms = self.now_ms();
+        // ‡ Who is held was not judged yet: that is done when he is released.
+        let held: BTreeSet<ConnId> = self.callers.held.iter().map(Held::conn).collect();
+        let clients = self.env.conns.of_clients().into_iter();
+        for (conn, purpose) in clients.filter(|(conn, _)| !held.contains(conn)) {
+            let Err(refusal) = self.gate.judge_again(conn, &rights, now_ms) else {
+                continue;
+            };
+            match refusal.code {
+                wire::Code::Forbidden => self.counts.forbidden += 1,
+                _ => self.counts.unauthenticated += 1,
+            }
+            let who = self.gate.who(conn).principal().to_string();
+            let now = self.env.now;
+            self.gate
+                .tell(now, &who, "", "a connection goes on", &refusal);
+            let env = &mut self.env;
+            match purpose {
+                Purpose::Writer(log) | Purpose::Reader(log) => {
+                    if let Some(log) = self.logs.get_mut(&log) {
+                        log.end_client(env, conn, &refusal);
+                    }
+                    self.due.touch(log);
+                }
+                Purpose::Rows(_) => self.hosted.end_client(conn, &refusal, env),
+                // In the middle of an answer a line would be taken for its end.
+                Purpose::Answer => env.reset(conn),
+                _ => env.refuse(conn, refusal),
+            }
+        }
+        let conns = &self.env.conns;
+        self.gate.forget(|conn| conns.is_open(conn));
+        self.gate.on_judged(&rights, self.env.now);
+    }
+}

@@ -1,0 +1,175 @@
+//! The addresses of a node besides its first: more of TCP, Unix sockets, and the socket in its own directory.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use linux::{Kernel, UNIX, UnixAddress};
+use terminal::exit::{Failure, Kind};
+
+use crate::settings::Settings;
+
+/// In the directory of a node.
+pub const ADMIN_SOCKET: &str = "admin.sock";
+/// No such socket is made.
+const OFF: &str = "off";
+
+/// The addresses of `--listen`: the first HOST:PORT is what others are told of, and the rest are besides.
+pub struct Addresses {
+    pub first: String,
+    pub also: Vec<String>,
+}
+
+impl Addresses {
+    /// Errors: there is none that other machines reach, or one that is no path of a socket.
+    pub fn of(listen: &[String]) -> Result<Addresses> {
+        let (paths, mut also): (Vec<_>, Vec<_>) = listen
+            .iter()
+            .cloned()
+            .partition(|address| address.starts_with(UNIX));
+        for path in &paths {
+            path.parse::<UnixAddress>().map_err(Failure::usage)?;
+        }
+        if also.is_empty() {
+            let sentence = "other nodes reach this one at no socket of this machine: say --listen HOST:PORT too";
+            return Err(Failure::usage(sentence).into());
+        }
+        let first = also.remove(0);
+        also.extend(paths);
+        Ok(Addresses { first, also })
+    }
+}
+
+impl Settings {
+    pub fn addresses(&self) -> Result<Addresses> {
+        Addresses::of(&self.effective().listen)
+    }
+}
+
+/// Takes the addresses besides the first.
+pub fn bind_also(kernel: &mut Kernel, also: &[String]) -> Result<()> {
+    for address in also {
+        let bound = kernel.bind_also(address).map_err(|error| {
+            let sentence = match error.kind() {
+                ErrorKind::AddrInUse if !address.starts_with(UNIX) => format!(
+                    "{address} is in use: stop what listens there, or choose another address with --listen"
+                ),
+                _ => format!("cannot listen on {address}: {error}"),
+            };
+            Failure::new(Kind::Failure, sentence)
+        })?;
+        match bound {
+            Some(bound) => warn_of_strangers(bound),
+            None => tracing::info!(address, "listening"),
+        }
+    }
+    Ok(())
+}
+
+pub fn warn_of_strangers(bound: SocketAddr) {
+    if !bound.ip().is_loopback() {
+        tracing::warn!(
+            address = %bound,
+            "without `logberg auth enable` anyone who can reach this address can read and append, and nothing is encrypted"
+        );
+    }
+}
+
+/// How the other parts of this process ask the node.
+///
+/// ‡ By its own socket, where there is one: no secret goes over its port, and what they ask for is asked by this process. Where there
+/// is none, by its port as anybody else.
+#[derive(Clone, Debug)]
+pub struct Inner {
+    socket: Option<PathBuf>,
+    port: SocketAddr,
+}
+
+impl Inner {
+    /// `wish`: as of [`bind_own`]. `node`: where the node listens.
+    pub fn of(wish: Option<&str>, directory: &Path, node: SocketAddr) -> Inner {
+        let socket = match wish {
+            Some(OFF) => None,
+            Some(path) => Some(PathBuf::from(path)),
+            None => Some(directory.join(ADMIN_SOCKET)),
+        };
+        let ip = match node.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        let port = SocketAddr::new(ip, node.port());
+        Inner { socket, port }
+    }
+
+    /// As a client names it, now.
+    pub fn server(&self) -> String {
+        let socket = self.socket.as_ref().filter(|path| path.exists());
+        let socket = socket.and_then(|path| UnixAddress::new(path).ok());
+        socket.map_or_else(|| self.port.to_string(), |socket| socket.to_string())
+    }
+}
+
+/// Takes the socket for root and the node's own user: the one that was wished for, or that in its directory, which it can do
+/// without. (A node whose records are in memory may have no directory.)
+///
+/// Errors: the one that was wished for cannot be had.
+pub fn bind_own(kernel: &mut Kernel, wish: Option<&str>, directory: &Path) -> Result<()> {
+    let path = match wish {
+        Some(OFF) => return Ok(()),
+        Some(path) => Path::new(path).to_owned(),
+        None if !directory.is_dir() => return Ok(()),
+        None => directory.join(ADMIN_SOCKET),
+    };
+    let bound = UnixAddress::new(&path).and_then(|address| {
+        let bound = kernel.bind_own(&address);
+        bound.map_err(|error| format!("cannot listen on {}: {error}", path.display()))
+    });
+    match (bound, wish) {
+        (Ok(()), _) => tracing::debug!(path = %path.display(), "listening for root and this user"),
+        (Err(why), Some(_)) => return Err(Failure::new(Kind::Failure, why).into()),
+        (Err(why), None) => tracing::warn!(
+            "there is no socket for this machine's own commands: {why}; say another path with --socket PATH, or --socket off"
+        ),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_is_asked_by_its_socket_and_else_on_loopback() {
+        let inner = |wish, address: &str| {
+            let address = address.parse().expect("an address");
+            Inner::of(wish, Path::new("/nowhere"), address).server()
+        };
+        assert_eq!(inner(None, "0.0.0.0:7117"), "127.0.0.1:7117");
+        assert_eq!(inner(Some("off"), "[::]:7117"), "[::1]:7117");
+        assert_eq!(inner(Some("off"), "10.0.0.4:7117"), "10.0.0.4:7117");
+        // A file that is there.
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        assert_eq!(inner(Some(path), "10.0.0.4:7117"), format!("unix:{path}"));
+    }
+
+    #[test]
+    fn the_first_address_of_tcp_is_what_others_are_told() {
+        let of = |listen: &[&str]| {
+            let listen: Vec<String> = listen.iter().map(ToString::to_string).collect();
+            Addresses::of(&listen).map(|all| (all.first, all.also))
+        };
+        let (first, also) = of(&["unix:/a", "h:1", "h:2"]).expect("addresses");
+        assert_eq!(first, "h:1");
+        assert_eq!(also, ["h:2", "unix:/a"]);
+        for (wrong, part) in [
+            (&["unix:/a"][..], "say --listen HOST:PORT too"),
+            (&["h:1", "unix:"], "path of a socket"),
+            (&["h:1", "unix:/a?mode=9"], "a mode is as chmod has it"),
+        ] {
+            let said = of(wrong).expect_err("it is refused").to_string();
+            assert!(said.contains(part), "{said}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Tokens, and what they allow.
+
+use serde::{Deserialize, Serialize};
+
+/// One token, without its secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenTold {
+    pub name: String,
+    /// `OPERATION,… on RESOURCE` each.
+    pub grants: Vec<String>,
+    /// When it expires, in milliseconds since the beginning of 1970; never if it is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_expired: bool,
+    /// Until when the secret before the last is good as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap_until_ms: Option<u64>,
+    /// Its maker, or whoever changed it last.
+    pub by: String,
+    pub changed_ms: u64,
+}
+
+/// Whether tokens are asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuthTold {
+    pub on: bool,
+    /// Only what would be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plan: bool,
+    /// The tokens that may do all.
+    #[serde(default)]
+    pub may_all: Vec<String>,
+}
+
+/// The asker, as the node sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WhoTold {
+    /// `token NAME`, `socket`, or `anonymous`.
+    pub principal: String,
+    /// Empty where no grants are needed.
+    pub grants: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_ms: Option<u64>,
+    /// Whether tokens are asked for.
+    pub auth: bool,
+}
+
+/// Whether somebody may do something, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explained {
+    pub principal: String,
+    pub operation: String,
+    pub resource: String,
+    pub allowed: bool,
+    pub why: String,
+}
+
+/// A change, and who asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeTold {
+    /// Milliseconds since the beginning of 1970, by the leader of log 0.
+    pub at_ms: u64,
+    pub by: String,
+    pub what: String,
+}
