@@ -175,11 +175,8 @@ impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
         let report_to = self.report.open()?;
         let (contenders, skipped) = self.contenders();
-        // More than the disks we know take from us, and than rivals write.
-        let ours = 1e9 * (self.seconds + 2.0);
-        let theirs = 0.4e9 * (self.warm_up + self.seconds + 2.0);
-        let bytes = ours.max(theirs) * f64::from(NODES);
-        let scratch = self.place.make(bytes as u64)?;
+        let rivals = contenders.len() > 1;
+        let scratch = self.place.make(self.bytes_needed(rivals))?;
         let machine = Machine::look(scratch.path())?;
         machine.warn_if_no_disk();
         let mut results: Vec<(&Contender, Outcome, Vec<Figures>)> = Vec::new();
@@ -235,6 +232,16 @@ impl Arguments {
             true => show::print_json(&report),
             false => report.print(),
         }
+    }
+
+    /// More than the disks we know take from us, and than rivals write where there are any.
+    fn bytes_needed(&self, rivals: bool) -> u64 {
+        let ours = 1e9 * (self.seconds + 1.0);
+        let theirs = match rivals {
+            true => 0.4e9 * (self.warm_up + self.seconds + 2.0),
+            false => 0.0,
+        };
+        (ours.max(theirs) * f64::from(NODES)) as u64
     }
 
     fn contenders(&self) -> (Vec<Contender>, Vec<&'static str>) {
