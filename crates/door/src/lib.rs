@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `door` | the machine: connections; in its folder what becomes of a request: `taking`, `transactions`, `asking`, `counting` |
 //! | `client` | one connection: what came, in which order it is answered |
-//! | `answers` | what the door says itself: CLUSTER, HELLO, INFO, COMMAND |
+//! | `answers` | what the door says itself: CLUSTER, HELLO, INFO |
 //! | `groups` | which slots each group serves, and who leads it |
 //! | `spread` | commands without a key, on all groups that are led here |
 //! | `slots` | the groups' machine: commands on the rows of slots, and how these are handed over |

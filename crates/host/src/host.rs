@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use formats::LogId;
-use letters::{Elsewhere, News, SlotsMapped, ToHost, ToNode, Wish};
+use letters::{Elsewhere, News, SlotsCurrent, SlotsMapped, ToHost, ToNode, Wish};
 use paxos::NodeId;
 use slots::Map;
 
@@ -91,6 +91,9 @@ pub struct Host {
     words: VecDeque<Word>,
     map: Arc<Map>,
     elsewhere: Arc<Elsewhere>,
+    /// The questions for a map that is current: those that were asked, and those that are answered.
+    map_asked: u64,
+    map_current: u64,
     config: HostConfig,
     groups: BTreeMap<LogId, Group>,
     by_name: BTreeMap<String, LogId>,
@@ -117,6 +120,8 @@ impl Host {
             words: VecDeque::new(),
             map: Arc::default(),
             elsewhere: Arc::default(),
+            map_asked: 0,
+            map_current: 0,
             config,
             groups: BTreeMap::new(),
             by_name: BTreeMap::new(),
@@ -148,6 +153,13 @@ impl Host {
                 self.map = map;
                 self.elsewhere = elsewhere;
                 self.changes += 1;
+                return;
+            }
+            Err(letter) => letter,
+        };
+        let letter = match letter.open::<SlotsCurrent>() {
+            Ok(SlotsCurrent { number }) => {
+                self.map_current = self.map_current.max(number);
                 return;
             }
             Err(letter) => letter,
@@ -322,6 +334,19 @@ impl Host {
     /// Which group is to serve which slots, and which one does, as far as this node has read it.
     pub fn map(&self) -> &Arc<Map> {
         &self.map
+    }
+
+    /// Asks for a map that has all that log 0 has chosen by now. It is so once `map_is_current` says so of this number.
+    pub fn ask_map(&mut self) -> u64 {
+        self.map_asked += 1;
+        let number = self.map_asked;
+        self.wish(LogId(0), Wish::AskMap { number });
+        number
+    }
+
+    /// Whether the map has all that log 0 had chosen when `ask_map` gave this number.
+    pub fn map_is_current(&self, number: u64) -> bool {
+        number <= self.map_current
     }
 
     /// The groups of which this node has no replica, and where clients find them.

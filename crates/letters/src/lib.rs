@@ -216,6 +216,12 @@ pub struct SlotsMapped {
     pub elsewhere: Arc<Elsewhere>,
 }
 
+/// From a node to its host, behind the map: it has all that log 0 had chosen when the host [asked](Wish::AskMap) with this number.
+#[derive(Clone, Copy, Debug)]
+pub struct SlotsCurrent {
+    pub number: u64,
+}
+
 pub type Elsewhere = BTreeMap<u32, GroupElsewhere>;
 
 /// A group of which this node has no replica.
@@ -273,6 +279,8 @@ pub enum Wish {
     Serves { parts: Vec<ServedPart> },
     /// Tell the directory: the map of slots is to change so.
     WantSlots(Change),
+    /// Say when this node has read all of the map of slots that log 0 had chosen by now. The numbers grow.
+    AskMap { number: u64 },
     /// Tell a client of this node.
     ToClient { client: u64, word: Word },
 }

@@ -59,6 +59,7 @@ mod versions;
 
 pub use inspect::VersionsView;
 use passing::Passing;
+use slots::MapAsked;
 use under_way::UnderWay;
 use verbs::{Awaiting, Held};
 
@@ -80,6 +81,7 @@ pub struct Node {
     doors_told: Option<(Asks, u64)>,
     passing: Passing,
     under_way: UnderWay,
+    map_asked: MapAsked,
     /// The join, until this node has an id.
     join: Option<Join>,
     board: Board,
@@ -136,6 +138,7 @@ impl Node {
             doors_told: None,
             passing: Passing::default(),
             under_way: UnderWay::default(),
+            map_asked: MapAsked::default(),
             join: None,
             board: Board::default(),
             told_stopped: LogId(0),

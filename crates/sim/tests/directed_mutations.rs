@@ -62,7 +62,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 94] = [
+const RULES: [(Mutation, fn()); 95] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -238,6 +238,10 @@ const RULES: [(Mutation, fn()); 94] = [
     (
         Mutation::SpreadAnsweredHalf,
         doorstep::a_command_of_all_groups_is_answered_by_all_of_them,
+    ),
+    (
+        Mutation::SlotsChangedByAnOldMap,
+        doorstep::a_node_that_is_cut_off_takes_no_move_back,
     ),
     (
         Mutation::SlotOfAnotherGroup,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use client::admin::{ChangeSlots, SlotsVerb};
+use client::admin::{ChangeSlots, SlotsTold, SlotsVerb};
 use client::{AdminError, Client, NewLog};
 use formats::slots::{name_of, range_of};
 use slots::Span;
@@ -243,6 +243,10 @@ fn show_view(global: &Global, view: &View) -> Result<()> {
 }
 
 fn init(global: &Global, client: &Client, groups: Option<u16>) -> Result<()> {
+    let map = client.slots(None)?;
+    if map.version > 0 {
+        return init_again(global, client, groups, &map);
+    }
     let known = groups_there(client)?;
     let groups = match groups {
         Some(groups) => groups,
@@ -254,25 +258,57 @@ fn init(global: &Global, client: &Client, groups: Option<u16>) -> Result<()> {
     let wanted: Vec<String> = (1..=groups).map(|group| name_of(group, groups)).collect();
     if let Some(other) = known.iter().find(|name| !wanted.contains(name)) {
         let sentence = format!(
-            "the slots are spread already, and {other} has some: they stay where they are; leave --groups out"
+            "{other} is there already, as one of another count of groups: leave --groups out, or delete it first (logberg log delete {other})"
         );
         return Err(Failure::new(Kind::Refused, sentence).into());
     }
-    let begins = client.slots(None)?.version == 0;
-    if begins {
-        // ‡ Each group's rows say which slots it has: they fit the map that was saved with them, and no other.
-        let members = client.members()?;
-        let mut logs = members.logs.iter();
-        let filled = logs.find(|log| wanted.contains(&log.name) && log.output_bytes > 0);
-        if let Some(filled) = filled {
-            let sentence = format!(
-                "{} holds keys, and no slots are given out: a restore stopped before its end; give it again (logberg kv restore DIR), which goes on, or delete the groups with all their keys (logberg kv drop)",
-                filled.name
-            );
-            return Err(Failure::new(Kind::Refused, sentence).into());
-        }
+    // ‡ Each group's rows say which slots it has: they fit the map that was saved with them, and no other.
+    let members = client.members()?;
+    let mut logs = members.logs.iter();
+    let filled = logs.find(|log| wanted.contains(&log.name) && log.output_bytes > 0);
+    if let Some(filled) = filled {
+        let sentence = format!(
+            "{} holds keys, and no slots are given out: a restore stopped before its end; give it again (logberg kv restore DIR), which goes on, or delete the groups with all their keys (logberg kv drop)",
+            filled.name
+        );
+        return Err(Failure::new(Kind::Refused, sentence).into());
     }
-    for name in &wanted {
+    make(client, &wanted)?;
+    // They begin with the slots, in the order of their names.
+    client.change_slots(&ChangeSlots::join(&wanted))?;
+    show_groups(global, &spread(client, &wanted)?)
+}
+
+/// Slots were given out before: their groups are left as they are, and made where they are not there.
+fn init_again(
+    global: &Global,
+    client: &Client,
+    groups: Option<u16>,
+    map: &SlotsTold,
+) -> Result<()> {
+    let wanted: BTreeSet<String> = map.wanted.iter().map(|part| part.group.clone()).collect();
+    let wanted: Vec<String> = wanted.into_iter().collect();
+    if groups.is_some_and(|groups| usize::from(groups) != wanted.len()) {
+        let sentence = format!(
+            "the slots are given to {} groups already, and stay where they are: leave --groups out; another group joins with `logberg kv join`, and leaves with `logberg kv leave`",
+            wanted.len()
+        );
+        return Err(Failure::new(Kind::Refused, sentence).into());
+    }
+    make(client, &wanted)?;
+    show_groups(global, &spread(client, &wanted)?)
+}
+
+fn show_groups(global: &Global, groups: &[Group]) -> Result<()> {
+    match global.json {
+        true => show::print_json(&groups),
+        false => show::print(view::table_of(groups)),
+    }
+}
+
+/// Makes the groups that are not there.
+fn make(client: &Client, wanted: &[String]) -> Result<()> {
+    for name in wanted {
         let new = NewLog {
             name: name.clone(),
             kind: LogKind::Kv,
@@ -283,15 +319,7 @@ fn init(global: &Global, client: &Client, groups: Option<u16>) -> Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
-    // They begin with the slots, in the order of their names. Groups that have some already are left as they are.
-    if begins {
-        client.change_slots(&ChangeSlots::join(&wanted))?;
-    }
-    let all = spread(client, &wanted)?;
-    match global.json {
-        true => show::print_json(&all),
-        false => show::print(view::table_of(&all)),
-    }
+    Ok(())
 }
 
 /// The logs with names of groups, which are all of that kind.

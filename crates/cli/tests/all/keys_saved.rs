@@ -340,6 +340,20 @@ fn a_backup_that_stopped_between_two_groups_spoils_none_before_it() {
     keys.logberg(&["kv", "drop", "--yes"]);
     keys.logberg(&["kv", "init"]);
 
+    let map_path = backup.join("map.json");
+    let sound = fs::read_to_string(&map_path).expect("it is there");
+    for (old, new) in [
+        ("\"last\": 100,", "\"last\": 101,"),
+        ("\"part\": 1,", "\"part\": 0,"),
+        ("sha256", "sha257"),
+        ("\"parts\"", "\"pasts\""),
+    ] {
+        assert!(sound.contains(old), "{old}: {sound}");
+        fs::write(&map_path, sound.replacen(old, new, 1)).expect("there is room");
+        fails(&keys, &["kv", "restore", plain(&backup)], 6, "is damaged");
+    }
+    fs::write(&map_path, sound).expect("there is room");
+
     fs::remove_file(first.join("part-000002.lbb")).expect("it is there");
     fs::remove_file(first.join("part-000001.lbb")).expect("it is there");
     keys.logberg(&["kv", "drop", "--yes"]);

@@ -182,6 +182,23 @@ fn slots_move_while_clients_write_and_nodes_die() {
         "twice",
     );
     fails(&keys, &["kv", "leave", "main"], 4, "no group of keys");
+    fails(&keys, &["kv", "join", "kv-5", "kv-5"], 2, "named twice");
+    let with_members = ["kv", "join", "kv-4", "--members", "1"];
+    fails(&keys, &with_members, 4, "kv-4 is there already");
+    // A group that left, and whose log is gone, is not made again.
+    let seven = ["kv", "init", "--groups", "7"];
+    fails(&keys, &seven, 4, "given to 3 groups already");
+    let groups = keys.logberg(&["kv", "init"]);
+    let names: Vec<&str> = groups.as_array().map_or(Vec::new(), |groups| {
+        groups
+            .iter()
+            .filter_map(|one| one["name"].as_str())
+            .collect()
+    });
+    assert!(
+        names.len() == 3 && !names.contains(&"kv-1-of-3"),
+        "{names:?}"
+    );
 
     ends.store(true, Ordering::Relaxed);
     let mut all: Vec<Counters> = writers

@@ -1,7 +1,6 @@
 //! Answers of the door itself: about the connection, the cluster, the server.
 
 pub mod cluster;
-pub mod command;
 pub mod connection;
 pub mod info;
 pub mod server;

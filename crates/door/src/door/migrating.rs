@@ -1,8 +1,15 @@
 //! CLUSTER MIGRATESLOTS and CANCELSLOTMIGRATIONS: a wish for the map in log 0, answered once the map has it.
+//!
+//! ```text
+//!  command ─ AskMap ─▶ node … the map is current ─▶ what is to change, or why not ─ WantSlots, again and again ─▶ … the map is so ─▶ OK
+//! ```
+//!
+//! ‡ A node may have read an older map than the client has seen elsewhere: by that one a move is not there to be cancelled, or is done that was
+//! taken back. So what is to change, and whether it is so, is judged by a map that has all that was chosen when the command came.
 
 use std::time::Duration;
 
-use ::slots::{Change, Map, Span};
+use ::slots::{Change, Map, Refused, Span};
 use formats::LogId;
 use letters::Wish;
 use ops::Time;
@@ -14,6 +21,7 @@ use crate::groups::Leads;
 
 /// A wish that is not in the map after so long may be there later: nobody says that it is not.
 const PATIENCE: Duration = Duration::from_secs(5);
+const NOTHING_DONE: &str = "ERR the cluster's directory (log 0) does not answer this node, and nothing was changed: look with `logberg status`, and ask again";
 const UNKNOWN: &str = "ERR the cluster's directory has not answered, and may still do what was asked: look with CLUSTER GETSLOTMIGRATIONS, and ask again";
 /// It is told again as often, for a word to whoever leads log 0 may be lost.
 const AGAIN_EVERY: Duration = Duration::from_millis(500);
@@ -23,9 +31,20 @@ pub(super) struct Wanted {
     client: u64,
     number: u64,
     protocol: Protocol,
-    changes: Vec<Change>,
+    what: What,
+    /// The number of the question for a map that is current.
+    map: u64,
     until: Time,
     again_at: Time,
+}
+
+/// The state of a wish.
+enum What {
+    /// Nothing is judged yet.
+    Moves(Vec<Change>),
+    CancelAll,
+    /// Of what was to change, the part that the map does not have.
+    Left(Vec<Change>),
 }
 
 impl Wanted {
@@ -38,16 +57,11 @@ impl Door {
     /// `SLOTSRANGE first last … NODE id`, as often as wanted.
     pub(super) fn migrate(&mut self, now: Time, id: u64, words: &[&[u8]]) -> Next {
         let changes = self.migrations(words.get(2..).unwrap_or_default());
-        self.want(now, id, changes)
+        self.want(now, id, changes.map(What::Moves))
     }
 
     pub(super) fn cancel_migrations(&mut self, now: Time, id: u64) -> Next {
-        let changes = self.groups.map().moving().into_iter().filter_map(|moving| {
-            let group = moving.from?;
-            let spans = vec![moving.span];
-            Some(Change::Move { spans, group })
-        });
-        self.want(now, id, Ok(changes.collect()))
+        self.want(now, id, Ok(What::CancelAll))
     }
 
     fn migrations(&self, words: &[&[u8]]) -> Result<Vec<Change>, String> {
@@ -109,20 +123,15 @@ impl Door {
         }
     }
 
-    fn want(&mut self, now: Time, id: u64, changes: Result<Vec<Change>, String>) -> Next {
-        let map = self.groups.map();
-        let changes = changes.and_then(|changes| {
-            let refused = changes.iter().find_map(|change| map.changed(change).err());
-            refused.map_or(Ok(changes), |why| Err(format!("ERR {why}")))
-        });
+    fn want(&mut self, now: Time, id: u64, what: Result<What, String>) -> Next {
         let Some(client) = self.clients.get_mut(&id) else {
             return Next::Taken;
         };
         if !client.is_idle() {
             return Next::Waits;
         }
-        let changes = match changes {
-            Ok(changes) => changes,
+        let what = match what {
+            Ok(what) => what,
             Err(why) => {
                 client.answer(&error(why));
                 return Next::Taken;
@@ -135,7 +144,8 @@ impl Door {
             client: id,
             number,
             protocol,
-            changes,
+            what,
+            map: self.host.ask_map(),
             until: now + PATIENCE,
             again_at: now,
         });
@@ -144,7 +154,6 @@ impl Door {
 
     /// Tells the directory what is wanted, and answers whoever waits for what is so.
     pub(super) fn settle_wanted(&mut self, now: Time) {
-        let map = self.groups.map().clone();
         for mut wanted in std::mem::take(&mut self.wanted) {
             let Wanted {
                 client,
@@ -152,32 +161,92 @@ impl Door {
                 protocol,
                 ..
             } = wanted;
-            wanted.changes.retain(|change| !is_so(&map, change));
-            let value = match () {
-                () if wanted.changes.is_empty() => Value::OK,
-                () if now >= wanted.until => error(UNKNOWN),
-                () => {
-                    if now >= wanted.again_at {
-                        wanted.again_at = now + AGAIN_EVERY;
-                        for change in &wanted.changes {
-                            self.host.wish(LogId(0), Wish::WantSlots(change.clone()));
-                        }
-                    }
-                    self.wanted.push(wanted);
-                    continue;
-                }
-            };
-            self.answer(now, client, number, protocol, Some(&value));
+            match self.advance_wanted(now, &mut wanted) {
+                Some(value) => self.answer(now, client, number, protocol, Some(&value)),
+                None => self.wanted.push(wanted),
+            }
+        }
+    }
+
+    /// The answer, once there is one.
+    fn advance_wanted(&mut self, now: Time, wanted: &mut Wanted) -> Option<Value> {
+        let map = self.host.map().clone();
+        let is_late = now >= wanted.until;
+        let left = match &mut wanted.what {
+            What::Left(left) => {
+                left.retain(|change| !is_so(&map, change));
+                left
+            }
+            _ if !self.host.map_is_current(wanted.map) => {
+                return is_late.then(|| error(NOTHING_DONE));
+            }
+            what => {
+                let left = match left_of(what, &map) {
+                    Ok(left) => left,
+                    Err(why) => return Some(error(self.refusal(&why))),
+                };
+                *what = What::Left(left);
+                return self.advance_wanted(now, wanted);
+            }
+        };
+        if left.is_empty() {
+            return Some(Value::OK);
+        }
+        if is_late {
+            return Some(error(UNKNOWN));
+        }
+        if now >= wanted.again_at {
+            wanted.again_at = now + AGAIN_EVERY;
+            for change in left {
+                self.host.wish(LogId(0), Wish::WantSlots(change.clone()));
+            }
+        }
+        None
+    }
+
+    /// Clients know groups by their names.
+    fn refusal(&self, why: &Refused) -> String {
+        let name = match why {
+            Refused::NotIn(group) => self.groups.name_of(*group),
+            _ => None,
+        };
+        match name {
+            Some(name) => {
+                format!("ERR {name} has not joined: let it join first (logberg kv join {name})")
+            }
+            None => format!("ERR {why}"),
         }
     }
 
     pub(super) fn wanted_deadline(&self) -> Option<Time> {
-        let at = self
-            .wanted
-            .iter()
-            .map(|wanted| wanted.again_at.min(wanted.until));
+        let at = self.wanted.iter().map(|wanted| match wanted.what {
+            What::Left(_) => wanted.again_at.min(wanted.until),
+            // The map comes as a letter.
+            What::Moves(_) | What::CancelAll => wanted.until,
+        });
         at.min()
     }
+}
+
+/// The changes that are to be made to this map, which is current; or the reason why they cannot be made.
+fn left_of(what: &What, map: &Map) -> Result<Vec<Change>, Refused> {
+    let mut changes = match what {
+        What::Moves(changes) | What::Left(changes) => changes.clone(),
+        What::CancelAll => {
+            let back = map.moving().into_iter().filter_map(|moving| {
+                let group = moving.from?;
+                let spans = vec![moving.span];
+                Some(Change::Move { spans, group })
+            });
+            back.collect()
+        }
+    };
+    let refused = changes.iter().find_map(|change| map.changed(change).err());
+    if let Some(why) = refused {
+        return Err(why);
+    }
+    changes.retain(|change| !is_so(map, change));
+    Ok(changes)
 }
 
 /// Whether the map is as wanted.

@@ -1,4 +1,4 @@
-//! Commands without a key at a node that leads no group: they are executed on no keys.
+//! COMMAND, and commands without a key at a node that leads no group: they are executed on no keys.
 
 use std::convert::Infallible;
 
@@ -64,6 +64,12 @@ mod tests {
         let empty = vec![Value::bulk("0"), Value::Array(Vec::new())];
         assert_eq!(reply(&[b"SCAN", b"0"]), Value::Array(empty));
         assert!(matches!(reply(&[b"COMMAND"]), Value::Array(all) if all.len() > 100));
+        let many: Vec<&[u8]> = [&b"COMMAND"[..], b"DOCS"]
+            .into_iter()
+            .chain([&b"GET"[..]; 1_001])
+            .collect();
+        assert!(error(&many));
+        assert!(!error(&many[..1_002]));
         assert!(error(&[b"FLUSHALL", b"BAD"]));
         assert!(error(&[b"SCAN", b"x"]));
         assert!(error(&[b"SCAN", b"0", b"COUNT", b"zz"]));

@@ -7,7 +7,7 @@ use resp::{Protocol, Value};
 
 use super::{Door, Next};
 use crate::answers::cluster::{Cluster, Migration, Told};
-use crate::answers::{command, connection, error, info, is, server};
+use crate::answers::{connection, error, info, is, server};
 use crate::client::{Transaction, Wants};
 use crate::counts::place_of;
 use crate::groups::Leads;
@@ -191,7 +191,7 @@ impl Door {
             }
             // What was watched is forgotten with the transaction.
             "readonly" | "readwrite" | "asking" | "unwatch" => Value::OK,
-            "command" => command::answer(words),
+            "command" => super::nothing::reply(words),
             "config" => server::config(&mut self.settings, &mut self.counts, words),
             "info" => info::info(&self.about(now), &self.counts, words),
             "slowlog" => self.slow.answer(words),

@@ -12,6 +12,9 @@ use crate::glob::fits;
 use crate::rows::Db;
 use crate::spec::{CommandSpec, commands, keys_of, lookup};
 
+/// Each name takes an entry of some hundred bytes in the reply, however short it is.
+const NAMES_MAX: usize = 1_000;
+
 const HELP: [&str; 18] = [
     "COMMAND <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "(no subcommand)",
@@ -40,6 +43,9 @@ pub(crate) fn command(_: &mut Db, args: &Args) -> Done {
     let word = keyword(args.at(1));
     match (word.as_slice(), args.len()) {
         (b"COUNT", 2) => Ok(Value::count(commands().len())),
+        (b"INFO" | b"DOCS", words) if words > 2 + NAMES_MAX => fail(format!(
+            "ERR at most {NAMES_MAX} names are described at once: ask for them in parts, or with no name for all commands"
+        )),
         (b"INFO", _) => Ok(infos(args.from(2))),
         (b"DOCS", _) => Ok(docs(args.from(2))),
         (b"LIST", _) => list(args),

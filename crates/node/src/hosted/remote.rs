@@ -180,7 +180,8 @@ impl Remote {
             | Wish::AskGroup { .. }
             | Wish::TellGroup { .. }
             | Wish::Serves { .. }
-            | Wish::WantSlots(_) => {}
+            | Wish::WantSlots(_)
+            | Wish::AskMap { .. } => {}
             Wish::Halted { why } => {
                 self.halted = Some(why);
                 // Its shelf may be damaged. It is not made anew, though, so its mark stays.

@@ -134,7 +134,7 @@ impl Node {
     pub(super) fn on_letter(&mut self, from: MachineId, letter: Letter) {
         match letter.open::<ToNode>() {
             Ok(wish) => {
-                let Some(wish) = self.on_slots_wish(wish) else {
+                let Some(wish) = self.on_slots_wish(from, wish) else {
                     return;
                 };
                 let (logs, due) = (&mut self.logs, &mut self.due);

@@ -3,23 +3,60 @@
 //! ```text
 //!  log 0 ─ the map ─▶ node ─ SlotsMapped ─▶ door ─ Serves ─▶ node ─ Frame::Serves ─▶ whoever leads log 0 ─▶ log 0
 //!                                            door ─ AskGroup ─▶ node ─ Frame::AskGroup ─▶ the node that leads that group ─▶ its door
+//!                                door ─ AskMap ─▶ node ─ a barrier of log 0 ─▶ SlotsMapped, where that is news ─▶ SlotsCurrent ─▶ door
 //! ```
 //!
 //! ‡ A word on what a group serves is heard from nodes that have a vote in its log, and is a fact of that log: no delay makes it wrong, for a newer one
 //! has a greater number.
 
+use std::collections::BTreeMap;
+
 use formats::frame::{Piece, ServedPart};
 use formats::{Frame, LogId};
-use letters::{ToNode, Wish};
+use letters::{SlotsCurrent, ToNode, Wish};
+use ops::{Letter, MachineId, Op};
 use paxos::NodeId;
+use paxos::mutation::{self, Mutation};
 use slots::{Change, Span};
 
 use super::Node;
+use crate::cluster::confirming::Asked;
 use crate::directory::Command;
+
+/// The machines of this process that want a map that is current.
+#[derive(Default)]
+pub(super) struct MapAsked(BTreeMap<MachineId, Question>);
+
+struct Question {
+    number: u64,
+    asked: Asked,
+    /// The last question that came meanwhile. It stands for those before it, and has a barrier of its own.
+    next: Option<u64>,
+}
+
+impl MapAsked {
+    fn ask(&mut self, by: MachineId, number: u64) {
+        let fresh = Question::new(number);
+        let question = self.0.entry(by).or_insert(fresh);
+        if question.number < number {
+            question.next = Some(number);
+        }
+    }
+}
+
+impl Question {
+    fn new(number: u64) -> Question {
+        Question {
+            number,
+            asked: Asked::default(),
+            next: None,
+        }
+    }
+}
 
 impl Node {
     /// Takes a wish of a machine that concerns slots, or gives it back.
-    pub(super) fn on_slots_wish(&mut self, wish: ToNode) -> Option<ToNode> {
+    pub(super) fn on_slots_wish(&mut self, from: MachineId, wish: ToNode) -> Option<ToNode> {
         let ToNode { log, what } = wish;
         match what {
             Wish::AskGroup { request, bytes } => self.ask_group(Piece {
@@ -43,6 +80,7 @@ impl Node {
                 let bytes = serde_json::to_vec(&change).unwrap_or_default();
                 self.tell_director(Frame::WantSlots(bytes));
             }
+            Wish::AskMap { number } => self.map_asked.ask(from, number),
             what => return Some(ToNode { log, what }),
         }
         None
@@ -183,6 +221,28 @@ impl Node {
         if self.cluster.is_confirmed() {
             let map = &self.cluster.directory.slots;
             self.hosted.tell_slots(map, &mut self.env);
+            self.answer_for_map();
+        }
+    }
+
+    /// ‡ Tells machines that their map is current, behind that map, once a barrier of log 0 that was begun after their question has passed.
+    fn answer_for_map(&mut self) {
+        for (machine, mut question) in std::mem::take(&mut self.map_asked.0) {
+            let is_current = question.asked.has_passed(&mut self.lend().1)
+                || mutation::is(Mutation::SlotsChangedByAnOldMap);
+            let left = match is_current {
+                true => {
+                    let number = question.number;
+                    let letter = Letter::new(SlotsCurrent { number });
+                    let to = machine;
+                    self.env.out.ops.push_back(Op::Post { to, letter });
+                    question.next.map(Question::new)
+                }
+                false => Some(question),
+            };
+            if let Some(left) = left {
+                self.map_asked.0.insert(machine, left);
+            }
         }
     }
 }

@@ -25,6 +25,7 @@ impl Node {
         let (cluster, mut lent) = self.lend();
         cluster.lead_directory(&mut lent, &start);
         self.answer_requests();
+        self.tell_slots();
         let from = |from| self.logs.keys_from(from);
         let Look { logs, ends_sweep } = self.due.awake.for_tick(self.env.now, from);
         let (cluster, mut lent) = self.lend();

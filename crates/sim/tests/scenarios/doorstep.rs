@@ -589,3 +589,19 @@ pub fn who_watches_waits_for_a_leader() {
         "{replies:?}"
     );
 }
+
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_node_that_is_cut_off_takes_no_move_back() {
+    const CANCEL: &str = "CLUSTER CANCELSLOTMIGRATIONS";
+    let mut street = Street::three(5);
+    let hand = Hand::at(&mut street, 2, "operator");
+    assert_eq!(hand.ask(&mut street, CANCEL), Value::OK);
+    street.stage.isolate(2);
+    // Moves may have begun since, of which this node has not heard.
+    match hand.ask(&mut street, CANCEL) {
+        Value::Error(why) => assert!(why.contains("nothing was changed"), "{why}"),
+        other => panic!("a node that hears nobody says {other:?}"),
+    }
+    street.stage.world.heal_all();
+    assert_eq!(hand.ask(&mut street, CANCEL), Value::OK);
+}

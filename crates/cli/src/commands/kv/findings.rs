@@ -30,6 +30,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
             .filter_map(|group| stood_for(group, view)),
     );
     found.extend(view.groups.iter().filter_map(refused));
+    found.extend(unheard(view));
     found.extend(full(view));
     found.extend(view.nodes.iter().filter_map(|node| reached(node, view)));
     found.extend(spread(view));
@@ -92,6 +93,10 @@ fn given(view: &View) -> Option<Finding> {
 fn led(group: &Group, view: &View) -> Option<Finding> {
     let name = &group.name;
     let Some(leader) = group.leader else {
+        // One that is not heard may lead it.
+        if !view.unheard.is_empty() {
+            return None;
+        }
         return Some(Finding::must(
             CHECK,
             format!("nobody leads {name}: its slots are not served"),
@@ -130,12 +135,32 @@ fn refused(group: &Group) -> Option<Finding> {
     ))
 }
 
+/// Nodes that are alive, and do not answer this command.
+fn unheard(view: &View) -> Option<Finding> {
+    if view.unheard.is_empty() {
+        return None;
+    }
+    let nodes = listed(&view.unheard);
+    Some(Finding::better(
+        CHECK,
+        format!(
+            "node(s) {nodes} are alive, and do not answer from here: what they lead and have is told as others know it"
+        ),
+        "ask from a machine that reaches all nodes, or name their addresses as they are reached from here (--server)",
+    ))
+}
+
+fn listed(nodes: &[u64]) -> String {
+    let nodes: Vec<String> = nodes.iter().map(u64::to_string).collect();
+    nodes.join(" ")
+}
+
 /// Full disks: half of them are too many.
 fn full(view: &View) -> Option<Finding> {
     if view.full.is_empty() {
         return None;
     }
-    let nodes: Vec<String> = view.full.iter().map(u64::to_string).collect();
+    let nodes = listed(&view.full);
     let is_much = view.groups.iter().any(|group| {
         2 * group
             .voters
@@ -148,10 +173,7 @@ fn full(view: &View) -> Option<Finding> {
         true => "writes are refused, and reading goes on",
         false => "writes go on while the others have room",
     };
-    let found = format!(
-        "the disk of node(s) {} has reached its reserve: {then}",
-        nodes.join(" ")
-    );
+    let found = format!("the disk of node(s) {nodes} has reached its reserve: {then}");
     let change = "free space there (docs/first-aid.md, \"A full disk\"); logberg status shows how much there is";
     Some(match is_much {
         true => Finding::must(CHECK, found, change),
@@ -166,7 +188,9 @@ fn stood_for(group: &Group, view: &View) -> Option<Finding> {
         voters,
         ..
     } = group;
-    if whole.is_empty() {
+    // Those that are not heard are told of by themselves.
+    let is_heard = |node: &&u64| !view.unheard.contains(node);
+    if whole.is_empty() && voters.iter().all(|node| is_heard(&node)) {
         return Some(Finding::must(
             CHECK,
             format!("no node that answers has the whole state of {name}: nothing of it is served"),
@@ -174,7 +198,7 @@ fn stood_for(group: &Group, view: &View) -> Option<Finding> {
         ));
     }
     let without = voters.iter().filter(|node| !whole.contains(node));
-    let without: Vec<String> = without.map(u64::to_string).collect();
+    let without: Vec<u64> = without.filter(is_heard).copied().collect();
     if without.is_empty() {
         return None;
     }
@@ -192,7 +216,7 @@ fn stood_for(group: &Group, view: &View) -> Option<Finding> {
         CHECK,
         format!(
             "node(s) {} do not have the whole state of {name}: {} of {} have",
-            without.join(" "),
+            listed(&without),
             whole.len(),
             voters.len()
         ),
@@ -306,6 +330,7 @@ mod tests {
         };
         View {
             map: None,
+            unheard: Vec::new(),
             full: Vec::new(),
             groups: (1..=3).map(group).collect(),
             nodes: (1..=3).map(node).collect(),
@@ -331,6 +356,7 @@ mod tests {
         only(&view(), Verdict::Ok, "3 group(s)");
         let none = View {
             map: None,
+            unheard: Vec::new(),
             full: Vec::new(),
             groups: Vec::new(),
             nodes: Vec::new(),
@@ -433,6 +459,25 @@ mod tests {
             &copied,
             Verdict::Better,
             "node(s) 3 do not have the whole state of kv-3-of-3: 2 of 3 have | wait",
+        );
+    }
+
+    #[test]
+    fn nodes_that_only_others_hear_are_told_and_nothing_is_said_for_them() {
+        let mut view = view();
+        view.unheard = vec![2, 3];
+        let told = "node(s) 2 3 are alive, and do not answer from here";
+        only(&view, Verdict::Better, told);
+        for group in &mut view.groups {
+            group.whole = vec![1];
+            group.leader = group.leader.filter(|leader| *leader != 3);
+        }
+        only(&view, Verdict::Better, told);
+        view.groups[1].whole = Vec::new();
+        assert_eq!(
+            findings(&view).len(),
+            2,
+            "node 1 says that it lacks a group"
         );
     }
 

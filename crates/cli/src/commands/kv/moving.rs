@@ -28,6 +28,11 @@ pub fn join(
     how: How,
 ) -> Result<()> {
     let known = client.slots(None)?;
+    let is_twice = |name: &&String| groups.iter().filter(|other| other == name).count() > 1;
+    if let Some(twice) = groups.iter().find(is_twice) {
+        let sentence = format!("{twice} is named twice: name each group once");
+        return Err(Failure::usage(sentence).into());
+    }
     // All names are looked at before a group is made.
     for log in client.logs()? {
         if !groups.contains(&log.name) {
@@ -38,6 +43,13 @@ pub fn join(
             let sentence = format!(
                 "{} is a log of kind {kind}, and no group of keys: take another name",
                 log.name
+            );
+            return Err(Failure::new(Kind::Refused, sentence).into());
+        }
+        if !members.is_empty() {
+            let name = &log.name;
+            let sentence = format!(
+                "{name} is there already, and --members is for new groups: leave it out; `logberg members add ID --log {name}` lets another node host it"
             );
             return Err(Failure::new(Kind::Refused, sentence).into());
         }
@@ -99,8 +111,9 @@ fn told(changed: &SlotsChanged, is_plan: bool) -> String {
         return format!("already so: the map stays at version {}", changed.version);
     }
     let would = if is_plan { "would move" } else { "move" };
+    let s = if changed.slots == 1 { "" } else { "s" };
     let head = format!(
-        "{} slots {would}; the map {} version {}",
+        "{} slot{s} {would}; the map {} version {}",
         changed.slots,
         if is_plan { "would get" } else { "has" },
         changed.version
@@ -141,7 +154,7 @@ fn wait(global: &Global, client: &Client) -> Result<()> {
     };
     let style = ProgressStyle::with_template("{bar:30} {pos} of {len} slots moved, {elapsed}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-    let (mut least, mut arrived_at) = (first, Instant::now());
+    let (mut left_before, mut arrived_at) = (first, Instant::now());
     let patience = global.timeout.saturating_mul(PATIENCE);
     loop {
         // A leader of log 0 that dies is followed by another: the moves go on by themselves.
@@ -159,8 +172,9 @@ fn wait(global: &Global, client: &Client) -> Result<()> {
             bar.finish_and_clear();
             return Ok(());
         }
-        if now < least {
-            (least, arrived_at) = (now, Instant::now());
+        // It grows where another command sends more.
+        if now != left_before {
+            (left_before, arrived_at) = (now, Instant::now());
         }
         if arrived_at.elapsed() > patience {
             bar.abandon();
@@ -243,6 +257,10 @@ pub fn map(global: &Global, client: &Client, version: Option<u32>, waits: bool) 
         "version {} of {} (from {} on they are known)",
         map.version, map.last_version, map.first_version
     )];
+    if map.wanted.is_empty() {
+        parts.push("no group was to have slots".to_owned());
+        return show::print(parts.join("\n\n"));
+    }
     let mut table = show::table(&["GROUP", "SLOTS", "COUNT"]);
     let mut names: Vec<&str> = map.wanted.iter().map(|part| &*part.group).collect();
     names.sort_unstable();

@@ -11,6 +11,7 @@ use client::admin::{ChangeSlots, SlotsPart, SlotsTold, SlotsVerb};
 use client::backup::{Backup, RestoreError, RestoreOptions, hex};
 use formats::slots::{group_of, name_of};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use terminal::exit::{Failure, Kind};
 use terminal::show;
 
@@ -83,11 +84,17 @@ pub fn back_up(global: &Global, client: &Client, to: &Path) -> Result<()> {
         return Err(Failure::new(Kind::Refused, sentence).into());
     }
     let path = to.join(MAP);
-    let text = serde_json::to_vec_pretty(&SavedMap { map, parts })?;
+    let saved = SavedMap { map, parts };
+    let sum = saved.sum()?;
+    let text = serde_json::to_vec_pretty(&Summed {
+        saved,
+        sum: Some(sum),
+    })?;
     let beside = to.join(format!("{MAP}.new"));
     let written = fs::write(&beside, text).and_then(|()| fs::File::open(&beside)?.sync_all());
     written.with_context(|| format!("cannot write {}", beside.display()))?;
-    fs::rename(&beside, &path).with_context(|| format!("cannot write {}", path.display()))?;
+    let renamed = fs::rename(&beside, &path).and_then(|()| fs::File::open(to)?.sync_all());
+    renamed.with_context(|| format!("cannot write {}", path.display()))?;
     shown(global, &done)
 }
 
@@ -104,6 +111,21 @@ struct SavedMap {
     /// By the groups' names. None of a program that named no parts.
     #[serde(default)]
     parts: BTreeMap<String, SavedPart>,
+}
+
+impl SavedMap {
+    fn sum(&self) -> serde_json::Result<String> {
+        Ok(format!("{:x}", Sha256::digest(serde_json::to_vec(self)?)))
+    }
+}
+
+/// The map with the SHA-256 of what it says, as JSON without whitespace.
+#[derive(Serialize, Deserialize)]
+struct Summed {
+    #[serde(flatten)]
+    saved: SavedMap,
+    #[serde(rename = "sha256")]
+    sum: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -144,15 +166,23 @@ fn saved_map(from: &Path) -> Result<Option<SavedMap>> {
         return Ok(None);
     }
     let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    match serde_json::from_slice(&text) {
-        Ok(map) => Ok(Some(map)),
-        Err(error) => {
-            let sentence = format!(
-                "{} is damaged: {error}; take the backup before it",
-                path.display()
-            );
-            Err(Failure::new(Kind::Corrupt, sentence).into())
-        }
+    let damaged = |why: String| {
+        let sentence = format!(
+            "{} is damaged: {why}; take the backup before it",
+            path.display()
+        );
+        Failure::new(Kind::Corrupt, sentence)
+    };
+    let Summed { saved, sum } =
+        serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+    // The programs that kept no sum named no parts.
+    let is_whole = match sum {
+        Some(sum) => sum == saved.sum()?,
+        None => saved.parts.is_empty(),
+    };
+    match is_whole {
+        true => Ok(Some(saved)),
+        false => Err(damaged("what it says is not what was saved".to_owned()).into()),
     }
 }
 

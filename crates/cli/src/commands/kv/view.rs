@@ -14,6 +14,8 @@ use super::probe::{self, Probe};
 pub struct View {
     /// Which group is to serve which slots; `None`: log 0 has no quorum that answers.
     pub map: Option<SlotsTold>,
+    /// Nodes that others hear, and this command does not: only they know what they lead and have.
+    pub unheard: Vec<u64>,
     /// Nodes whose disk takes nothing more of some group's log.
     pub full: Vec<u64>,
     /// In the order of their slots.
@@ -105,12 +107,15 @@ pub fn groups_of(all: &[Status], map: Option<&SlotsTold>) -> Vec<Group> {
         let mut whole: Vec<u64> = whole.map(|(node, _)| node).collect();
         whole.sort_unstable();
         whole.dedup();
+        // Where the leader itself is not heard, those that follow it say who it is.
+        let follows = said().filter(|(_, own)| own.term == log.term);
+        let followed = || follows.into_iter().find_map(|(_, own)| own.leader);
         Some(Group {
             name: log.log.clone(),
             slots: spans.map(|spans| spans.into_iter().map(run).collect()),
             joined,
             first_slot,
-            leader: log.leader,
+            leader: log.leader.or_else(followed),
             can_lead,
             voters,
             whole,
@@ -203,7 +208,10 @@ impl View {
                 .any(|one| one.active && one.code == "disk-full" && one.node == Some(status.node))
         };
         let full = all.iter().filter(is_full).map(|status| status.node);
+        let is_unheard = |node: &&Node| node.alive && !all.iter().any(|one| one.node == node.id);
+        let unheard = nodes.iter().filter(is_unheard).map(|node| node.id);
         Ok(View {
+            unheard: unheard.collect(),
             full: full.collect(),
             map,
             nodes,

@@ -89,10 +89,10 @@ struct Options {
     limit: Option<(i64, i64)>,
 }
 
-fn options(rest: &mut Rest, given: Given) -> Result<Options, Fail> {
+fn options(rest: &mut Rest, mut given: Given) -> Result<Options, Fail> {
     let mut options = Options {
-        by: given.by.unwrap_or(By::Place),
-        way: given.way.unwrap_or(Way::Up),
+        by: By::Place,
+        way: Way::Up,
         has_scores: false,
         limit: None,
     };
@@ -102,12 +102,14 @@ fn options(rest: &mut Rest, given: Given) -> Result<Options, Fail> {
             b"LIMIT" if rest.left() >= 2 => {
                 options.limit = Some((rest.need_integer()?, rest.need_integer()?));
             }
-            b"REV" if given.way.is_none() => options.way = Way::Down,
-            b"BYSCORE" if given.by.is_none() => options.by = By::Score,
-            b"BYLEX" if given.by.is_none() => options.by = By::Name,
+            b"REV" if given.way.is_none() => given.way = Some(Way::Down),
+            b"BYSCORE" if given.by.is_none() => given.by = Some(By::Score),
+            b"BYLEX" if given.by.is_none() => given.by = Some(By::Name),
             _ => return fail(words::SYNTAX),
         }
     }
+    options.by = given.by.unwrap_or(By::Place);
+    options.way = given.way.unwrap_or(Way::Up);
     if options.limit.is_some() && options.by == By::Place {
         return fail(
             "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
