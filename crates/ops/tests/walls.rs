@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 35] = [
+const ARROWS: [(&str, &[&str]); 36] = [
     // Crates that decide.
     ("access", &[]),
     ("paxos", &[]),
@@ -42,6 +42,8 @@ const ARROWS: [(&str, &[&str]); 35] = [
         "host",
         &["formats", "letters", "ops", "paxos", "shelf", "slots"],
     ),
+    // A crate around the node.
+    ("carrier", &["ops"]),
     // Crates that perform.
     ("shelf", &[]),
     ("splice", &[]),
@@ -70,6 +72,7 @@ const ARROWS: [(&str, &[&str]); 35] = [
         "serve",
         &[
             "access",
+            "carrier",
             "client",
             "door",
             "formats",
@@ -101,8 +104,9 @@ const ARROWS: [(&str, &[&str]); 35] = [
     (
         "cli",
         &[
-            "access", "bench", "client", "formats", "host", "linux", "node", "ops", "replica",
-            "serve", "shelf", "slots", "store", "streams", "terminal", "testbed", "wire",
+            "access", "bench", "carrier", "client", "formats", "host", "linux", "node", "ops",
+            "replica", "serve", "shelf", "slots", "store", "streams", "terminal", "testbed",
+            "wire",
         ],
     ),
     // Crates that search for mistakes, and are not shipped.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use carrier::Lag;
 use clap::Args;
 use client::Credential;
 use formats::Speaks;
@@ -210,6 +211,9 @@ pub struct Arguments {
     /// End when the process that started us ends, whose id may be said
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, hide = true)]
     die_with_parent: Option<Option<i32>>,
+    /// For trying out distances: what this node sends to other nodes arrives so much later, as `20ms` or `5ms..38ms`
+    #[arg(long, value_name = "LAG", hide = true)]
+    lag: Option<Lag>,
     /// For tests of upgrades: be the program that speaks these versions. A version that this program does
     /// not have differs from its newest in the number only
     #[arg(long, value_name = "OLDEST-NEWEST", hide = true)]
@@ -221,7 +225,7 @@ impl Arguments {
     /// to the nodes that it joins.
     pub fn run(self, kernel: KernelConfig, token: Option<Credential>) -> Result<()> {
         let print = self.print_config;
-        let speaks = self.speaks;
+        let (speaks, lag) = (self.speaks, self.lag);
         if let Some(parent) = self.die_with_parent {
             linux::die_with_parent().context("cannot be tied to the starting process")?;
             // It may have ended before we could ask, and then somebody else is our parent.
@@ -259,6 +263,7 @@ impl Arguments {
             settings.admin.as_deref(),
             door,
             streams,
+            lag,
         )
     }
 

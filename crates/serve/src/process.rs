@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use carrier::{Lag, Late};
 use client::{Client, Timeouts};
 use formats::{ClusterId, LogKind};
 use letters::RightsBoard;
@@ -18,7 +19,7 @@ use crate::sockets::Inner;
 use crate::{admin, door, in_memory, sockets, streams};
 
 /// Runs a node until it ends, and says why if that is no good end. `also`: its addresses besides the first; `own`: the
-/// socket for this machine's own commands.
+/// socket for this machine's own commands; `lag`: what it sends to other nodes arrives so much later.
 pub fn serve(
     mut config: NodeConfig,
     mut kernel: KernelConfig,
@@ -26,6 +27,7 @@ pub fn serve(
     admin: Option<&str>,
     door: Option<door::Settings>,
     streams: Option<streams::Settings>,
+    lag: Option<Lag>,
 ) -> Result<()> {
     if kernel.ink == Ink::Ram {
         in_memory::check(
@@ -127,7 +129,16 @@ pub fn serve(
         }
     };
     warn_of_other_clusters(node.cluster(), servers, data);
-    let ran = kernel.run(&mut node).context("the event loop failed");
+    let ran = match lag.filter(|lag| !lag.is_zero()) {
+        Some(lag) => {
+            tracing::warn!(%lag, "what this node sends to other nodes is held back: this is for trying out");
+            let now = linux::now();
+            let mut late = Late::new(&mut node, lag, now.as_micros(), now);
+            kernel.run(&mut late)
+        }
+        None => kernel.run(&mut node),
+    };
+    let ran = ran.context("the event loop failed");
     // Their states are flushed once the node hands out nothing more.
     streams.into_iter().for_each(streams::Running::stop);
     door.into_iter().for_each(door::Running::stop);

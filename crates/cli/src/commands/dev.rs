@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use anyhow::{Context, Result};
+use carrier::Lag;
 use clap::Args;
 use linux::LinuxDisk;
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,8 @@ data. A node that dies is started again. Logs go to node-N.log in the directory.
 
 Example:
   logberg dev
-  logberg dev --nodes 5 --dir /var/tmp/five --port 9001")]
+  logberg dev --nodes 5 --dir /var/tmp/five --port 9001
+  logberg dev --delay 20ms           # as if its nodes stood in three cities")]
 pub struct Arguments {
     /// How many; 3 in a new directory, as many as there are in another
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=31))]
@@ -74,6 +76,9 @@ pub struct Arguments {
     /// Serve no streams over HTTP
     #[arg(long, conflicts_with = "http")]
     no_http: bool,
+    /// What nodes send each other arrives so much later, as 20ms or 5ms..38ms; clients are beside each node
+    #[arg(long, value_name = "LAG")]
+    delay: Option<Lag>,
     /// Show the nodes' logs on standard error
     #[arg(long)]
     verbose: bool,
@@ -119,6 +124,11 @@ impl Arguments {
             http_ports,
             port_base: Some(layout.port),
             logs_shown: self.verbose,
+            arguments: self
+                .delay
+                .iter()
+                .map(|lag| format!("--lag={lag}"))
+                .collect(),
             interrupted: interrupted.clone(),
             ..LocalOptions::new(&self.dir, layout.nodes)
         })?;
@@ -241,8 +251,11 @@ impl Arguments {
             )
         });
         let streams = streams.unwrap_or_default();
+        let apart = self.delay.filter(|lag| !lag.is_zero());
+        let apart = apart.map(|lag| format!("\nEach way between nodes takes {lag} longer"));
+        let apart = apart.unwrap_or_default();
         show::print(format_args!(
-            "{} nodes run at {servers}\nData and logs are in {}\n\n\
+            "{} nodes run at {servers}\nData and logs are in {}{apart}\n\n\
              In another terminal:\n  \
              echo hello | logberg {server}append main\n  \
              logberg {server}read main\n  \

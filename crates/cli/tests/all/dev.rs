@@ -2,8 +2,10 @@
 
 use crate::outside;
 
+use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use outside::{Running, err, free_ports, nodes_below, out, run, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
@@ -119,4 +121,31 @@ fn a_taken_port_is_named() {
         "{}",
         err(&output)
     );
+}
+
+#[test]
+fn nodes_that_are_apart_answer_later_and_serve_all_the_same() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("cluster");
+    let port = free_ports(3).to_string();
+    let (dev, servers) = start(&directory, &["--delay", "30ms", "--port", &port]);
+    let text = "said across a distance";
+    let file = place.path().join("said");
+    fs::write(&file, text).unwrap();
+    let begun = Instant::now();
+    let file = file.to_str().unwrap();
+    let appended = run(&["--server", &servers, "append", "main", file]);
+    assert_eq!(appended.status.code(), Some(0), "{}", err(&appended));
+    // Nothing is agreed before a word went there and another one came back.
+    assert!(begun.elapsed() >= Duration::from_millis(60));
+    let read = run(&["--server", &servers, "read", "main"]);
+    assert_eq!(out(&read), text);
+    stop(dev, &directory);
+    let path = directory.to_str().unwrap();
+    for nonsense in ["20", "9ms..5ms", "10s", "-1ms"] {
+        let lag = format!("--delay={nonsense}");
+        let output = run(&["dev", "--dir", path, &lag]);
+        assert_eq!(output.status.code(), Some(2), "{nonsense}");
+        assert!(err(&output).contains("20ms"), "{}", err(&output));
+    }
 }
