@@ -44,7 +44,7 @@ use giving::Giving;
 pub use copying::ROW as COPY_ROW;
 
 use keeping::Keeping;
-use leading::Leading;
+use leading::{Full, Leading};
 use looking::Looking;
 use refilling::Refilling;
 pub use saving::Saved;
@@ -464,7 +464,7 @@ impl Group {
                 self.looking.on_passed(barrier, end);
             }
             News::Leader { leader } => self.leading.leader = leader,
-            News::Full { why } => self.leading.full = why,
+            News::Full { why, frees } => self.leading.full = why.map(|why| Full { why, frees }),
         }
     }
 

@@ -161,7 +161,20 @@ pub(crate) struct Done {
     pub seen: u64,
 }
 
+/// What a command that frees room writes at most beside: what it leaves of a thing, and counts.
+const BESIDE_BYTES_MAX: usize = 1_024;
+
 impl Done {
+    /// Whether the state is smaller by it: it takes rows away, and writes next to nothing.
+    pub fn frees(&self) -> bool {
+        let takes_away = !self.forgotten.is_empty() || self.writes.values().any(Option::is_none);
+        let puts = self.writes.iter().filter_map(|(key, value)| {
+            let value = value.as_ref()?;
+            Some(key.len() + value.len())
+        });
+        takes_away && puts.sum::<usize>() <= BESIDE_BYTES_MAX
+    }
+
     pub fn without_writes(self) -> Done {
         Done {
             writes: BTreeMap::new(),

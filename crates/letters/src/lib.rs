@@ -97,8 +97,8 @@ pub enum News {
     },
     /// Another node, or none that is known, leads.
     Leader { leader: Option<Leader> },
-    /// No more is taken for now, for this reason; or it is again.
-    Full { why: Option<String> },
+    /// No more is taken for now, for this reason; or it is again. `frees`: what frees room is.
+    Full { why: Option<String>, frees: bool },
     /// From now on this node is an auxiliary of the log, which holds no state; or it is one no more, and the state is to be
     /// opened, and the log to be attached.
     Auxiliary { is: bool },

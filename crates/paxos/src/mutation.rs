@@ -185,6 +185,8 @@ mutations! {
         "A command is executed by the group that serves its keys' slot."
     ExpiryNotNoted "expiry-not-noted" "door::slots::run"
         "A reader takes a key for expired once the time stands in a frame at which it is."
+    FreeingTakesAllReserve "freeing-takes-all-reserve" "replica::lent::may_free"
+        "What frees room takes half of a full disk's reserve at most: the other half is for what is under way, and for trims."
     SlotsChangedByAnOldMap "slots-changed-by-an-old-map" "node::node::slots::answer_for_map"
         "A door says that a move of slots is done or taken back by a map that has all that was chosen when it was asked."
     WatchesOutliveReigns "watches-outlive-reigns" "door::slots::begins"

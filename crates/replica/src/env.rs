@@ -84,6 +84,8 @@ pub struct Room {
     pub own_is_full: bool,
     /// The live peers whose disks are almost full.
     pub full_peers: BTreeSet<NodeId>,
+    /// Those of them that have used half of their reserve: they take no more than what is under way.
+    pub spent_peers: BTreeSet<NodeId>,
     /// The nodes, this one and live peers, whose disks will be almost full before long: no log is kept there for whoever lags.
     pub scarce: BTreeSet<NodeId>,
     /// The bytes of our own disk that were free when last asked, less those written since.
@@ -197,6 +199,7 @@ impl Env {
                 disk_is_full: false,
                 own_is_full: false,
                 full_peers: BTreeSet::new(),
+                spent_peers: BTreeSet::new(),
                 scarce: BTreeSet::new(),
                 free_bytes: u64::MAX,
             },

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use formats::{LogId, LogKind};
 use ops::{Buffer, ConnId};
+use paxos::mutation::{self, Mutation};
 use paxos::{Engine, Input, NodeId, PermitContent, RecordNumber, Role, StreamName, StreamPosition};
 use store::{Reach, RecordContext, Store};
 use wire::Refusal;
@@ -236,6 +237,16 @@ impl Core {
             return true;
         }
         !self.full_members(env).is_empty() && !self.has_room_without_the_full(env)
+    }
+
+    /// ‡ Whether the full disks have room for what frees room: half of each reserve. The other half is for what is under way, and for trims.
+    pub fn may_free(&self, env: &Env) -> bool {
+        let is_spent = |node: &NodeId| match *node == self.own {
+            true => env.room.free_bytes < env.limits.disk_reserve_bytes / 2,
+            false => env.room.spent_peers.contains(node),
+        };
+        let ignores = mutation::is(Mutation::FreeingTakesAllReserve);
+        ignores || !self.full_members(env).iter().any(is_spent)
     }
 
     /// Whether this replica's disk is almost full and the log can do without it: it takes no bytes and does not lead.

@@ -78,9 +78,21 @@ impl Port<'_> {
     ///
     /// Errors: see [`NotNow`].
     pub fn submit(&mut self, bytes: &[u8]) -> Result<u64, NotNow> {
-        let end = self.log.submit(self.env, bytes)?;
+        let end = self.log.submit(self.env, bytes, false)?;
         self.is_dirty = true;
         Ok(end)
+    }
+
+    /// As `submit`; where disks are full, of half of their reserve: for a guest that takes only what frees room then.
+    pub fn submit_what_frees(&mut self, bytes: &[u8]) -> Result<u64, NotNow> {
+        let end = self.log.submit(self.env, bytes, true)?;
+        self.is_dirty = true;
+        Ok(end)
+    }
+
+    /// Whether full disks have room for what frees room.
+    pub fn may_free(&self) -> bool {
+        self.log.core.may_free(self.env)
     }
 
     /// Asks for a barrier, for a guest that must know all that is chosen by now: it does once the barrier has

@@ -62,7 +62,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 95] = [
+const RULES: [(Mutation, fn()); 96] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -238,6 +238,10 @@ const RULES: [(Mutation, fn()); 95] = [
     (
         Mutation::SpreadAnsweredHalf,
         doorstep::a_command_of_all_groups_is_answered_by_all_of_them,
+    ),
+    (
+        Mutation::FreeingTakesAllReserve,
+        doorstep::full_disks_take_what_frees_room_of_half_of_their_reserve,
     ),
     (
         Mutation::SlotsChangedByAnOldMap,

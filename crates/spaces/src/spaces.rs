@@ -374,6 +374,7 @@ impl Spaces {
                         let why = "the node that leads this space changed several times";
                         self.try_again(request, why);
                     }
+                    Some(Told::NotNow(why)) => self.try_again(request, &why),
                     Some(Told::Unknown) | None => self.not_known(request),
                 }
             }
@@ -424,9 +425,8 @@ impl Spaces {
                 } => {
                     let told = match outcome {
                         Outcome::Chosen(answer) => Told::Answered(answer),
-                        Outcome::NotLeader { .. } | Outcome::NotNow(_) | Outcome::Refused(_) => {
-                            Told::NotDone
-                        }
+                        Outcome::NotLeader { .. } => Told::NotDone,
+                        Outcome::NotNow(why) | Outcome::Refused(why) => Told::NotNow(why),
                         Outcome::NoSession | Outcome::Superseded | Outcome::Unknown => {
                             Told::Unknown
                         }

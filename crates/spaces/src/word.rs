@@ -10,6 +10,8 @@ pub enum Told {
     NotDone,
     /// It was executed, or never will be.
     Unknown,
+    /// It was not executed, and never will be, for this reason.
+    NotNow(String),
 }
 
 impl Told {
@@ -33,6 +35,7 @@ mod tests {
             Told::Answered(b"answer".to_vec()),
             Told::NotDone,
             Told::Unknown,
+            Told::NotNow("full".to_owned()),
         ] {
             let bytes = told.encode();
             assert_eq!(Told::decode(&bytes), Some(told));
@@ -42,5 +45,6 @@ mod tests {
         // Golden bytes: nodes of two versions speak to each other.
         assert_eq!(Told::Answered(b"a".to_vec()).encode(), [0, 1, b'a']);
         assert_eq!(Told::Unknown.encode(), [2]);
+        assert_eq!(Told::NotNow("a".to_owned()).encode(), [3, 1, b'a']);
     }
 }

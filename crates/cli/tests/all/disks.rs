@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::http;
+
 use harness::{Cluster, Content, ask, err, is_root, wait_for};
 
 fn set_reserve(cluster: &mut Cluster, index: usize, reserve: &str) {
@@ -348,4 +350,69 @@ fn a_replica_whose_directory_is_removed_stops_and_the_others_go_on() {
         || format!("{:?}\n{}", node.status(), cluster.logs()),
     );
     cluster.append("main", &[], Content::new(2, 100_000));
+}
+
+/// Half of a reserve is for what frees room.
+#[test]
+fn streams_are_deleted_where_disks_are_too_full_for_appends() {
+    let cluster = Cluster::start_with(3, 3, |node| {
+        node.faults = Some(node.data.with_extension("faults"));
+        let ip = node.listen.split(':').next().unwrap_or_default();
+        let door = format!("{ip}:{}", 4437 + node.id);
+        node.arguments.extend(["--http".to_owned(), door]);
+    });
+    cluster.wait_whole();
+    let doors: Vec<String> = cluster
+        .nodes
+        .iter()
+        .map(|node| node.arguments.last().expect("set above").clone())
+        .collect();
+    let type_of = [("Content-Type", "text/plain")];
+    let asked = |method: &str, name: &str, body: &[u8]| {
+        let path = format!("/v1/stream/{name}");
+        let answer = http::ask(&doors[0], method, &path, &type_of, body);
+        let mut answer = answer.expect("an answer");
+        let said = answer.text();
+        (answer.status, said)
+    };
+    for name in ["first", "second", "third"] {
+        wait_for(
+            || (asked("PUT", name, b"some bytes").0 < 202).then_some(()),
+            || cluster.logs(),
+        );
+    }
+    let leave = |room: &str| {
+        for node in &cluster.nodes {
+            let faults = node.faults.as_ref().expect("set above");
+            fs::write(faults, room).expect("room");
+        }
+    };
+    // The reserve is 1 MiB.
+    leave("free-bytes=800000\n");
+    // Until each has heard of the others, leaders look for one with room.
+    wait_for(
+        || {
+            asked("POST", "first", b"more")
+                .1
+                .contains("reserve")
+                .then_some(())
+        },
+        || cluster.logs(),
+    );
+    assert_eq!(asked("DELETE", "first", b"").0, 204);
+    assert_eq!(asked("GET", "first?offset=-1", b"").0, 404);
+    leave("free-bytes=300000\n");
+    wait_for(
+        || {
+            Some(asked("DELETE", "second", b""))
+                .filter(|(status, _)| *status == 503 || *status == 204)
+        },
+        || cluster.logs(),
+    );
+    leave("");
+    wait_for(
+        || (asked("POST", "third", b"more").0 == 204).then_some(()),
+        || cluster.logs(),
+    );
+    assert_eq!(asked("GET", "third?offset=-1", b"").1, "some bytesmore");
 }

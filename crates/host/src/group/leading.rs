@@ -85,6 +85,13 @@ struct Seen {
     outcome: Outcome,
 }
 
+/// Disks are full.
+pub struct Full {
+    pub why: String,
+    /// What frees room is done all the same.
+    pub frees: bool,
+}
+
 pub struct Leading {
     reign: Option<Reign>,
     overlay: Overlay,
@@ -115,8 +122,7 @@ pub struct Leading {
     /// ‡ By order: the calls behind one of it that rows are fetched for.
     held: BTreeMap<u64, Vec<Waiting>>,
     calls: u64,
-    /// Why nothing is written now.
-    pub full: Option<String>,
+    pub full: Option<Full>,
 }
 
 impl Leading {
@@ -587,9 +593,12 @@ impl Leading {
             });
             return;
         }
-        // Commands that only read are answered though disks are full.
-        if let Some(why) = &self.full {
-            return waiting.call.replier.reply(Outcome::NotNow(why.clone()));
+        // Commands that only read are answered though disks are full, and those that free room are done.
+        if let Some(full) = &self.full
+            && !(full.frees && done.frees())
+        {
+            let why = full.why.clone();
+            return waiting.call.replier.reply(Outcome::NotNow(why));
         }
         let frame = reign.frame + 1;
         for (key, value) in &done.writes {

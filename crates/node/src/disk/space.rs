@@ -133,6 +133,11 @@ pub fn judge(env: &mut Env, peers: &Peers) -> bool {
         is_full(before.contains(id), peer.said.free_bytes(), reserve)
     });
     env.room.full_peers = full.map(|(id, _)| *id).collect();
+    let spent = peers.live().filter(|(_, peer)| {
+        let reserve = peer.said.reserve_bytes().unwrap_or(own_reserve);
+        peer.said.free_bytes() < reserve / 2
+    });
+    env.room.spent_peers = spent.map(|(id, _)| *id).collect();
     let scarce = peers.live().filter(|(_, peer)| {
         let reserve = peer.said.reserve_bytes().unwrap_or(own_reserve);
         is_scarce(peer.said.free_bytes(), reserve)

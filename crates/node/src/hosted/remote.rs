@@ -54,7 +54,8 @@ pub(super) struct Remote {
     turn: usize,
     /// The last word to the host.
     told_leader: Option<Leader>,
-    told_full: bool,
+    /// Whether disks are full, and whether what frees room is taken.
+    told_full: (bool, bool),
     next_at: Option<Time>,
     aside_at: Time,
     /// Nothing is handed over before, if nobody waits for it; something was in this round; and when more is to be.
@@ -100,7 +101,7 @@ impl Remote {
             told: VecDeque::new(),
             turn: 0,
             told_leader: None,
-            told_full: false,
+            told_full: (false, false),
             next_at: None,
             aside_at: Time::ZERO,
             hand_over_at: Time::ZERO,
@@ -230,7 +231,7 @@ impl Remote {
         while let Some((stream, bytes)) = self.submitted.front() {
             // Bytes that an earlier stream did not take never will be chosen: its end tells the host.
             if port.own_stream() == Some(*stream) {
-                match port.submit(bytes) {
+                match port.submit_what_frees(bytes) {
                     Ok(_) => {}
                     // ‡ Nothing is left out within a stream: its positions are the host's tickets.
                     Err(NotNow::Later | NotNow::Full(_)) => return,
@@ -325,10 +326,11 @@ impl Remote {
             self.tell(port, News::Leader { leader });
         }
         let full = port.full();
-        if full.is_some() != self.told_full {
-            self.told_full = full.is_some();
+        let frees = full.is_some() && port.may_free();
+        if (full.is_some(), frees) != self.told_full {
+            self.told_full = (full.is_some(), frees);
             let why = full.map(|refusal| refusal.sentence);
-            self.tell(port, News::Full { why });
+            self.tell(port, News::Full { why, frees });
         }
     }
 }

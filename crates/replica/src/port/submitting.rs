@@ -48,11 +48,16 @@ impl Log {
         self.core.is_leading() && stream.is_some() && self.port.writing.begun == stream
     }
 
-    pub(super) fn submit(&mut self, env: &mut Env, bytes: &[u8]) -> Result<u64, NotNow> {
+    pub(super) fn submit(
+        &mut self,
+        env: &mut Env,
+        bytes: &[u8],
+        frees: bool,
+    ) -> Result<u64, NotNow> {
         if !self.guest_has_begun() {
             return Err(NotNow::NotWriting);
         }
-        if self.core.is_full(env) {
+        if self.core.is_full(env) && !(frees && self.core.may_free(env)) {
             return Err(NotNow::Full(self.core.disk_full(env)));
         }
         let pending = &mut self.port.writing.pending;

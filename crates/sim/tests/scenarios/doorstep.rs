@@ -605,3 +605,39 @@ pub fn a_node_that_is_cut_off_takes_no_move_back() {
     street.stage.world.heal_all();
     assert_eq!(hand.ask(&mut street, CANCEL), Value::OK);
 }
+
+/// The reserve is 2 MiB.
+fn leave_room(street: &mut Street, bytes: u64) {
+    for index in 0..2 {
+        let disk = street.stage.world.disk_mut(street.stage.nodes[index]);
+        disk.faults.capacity_bytes = disk.used_bytes() + bytes;
+    }
+    street.pass(3 * SECOND);
+}
+
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn full_disks_take_what_frees_room_of_half_of_their_reserve() {
+    let mut street = Street::three(6);
+    for key in ["{b}1", "{b}2", "{b}3"] {
+        let set = format!("SET {key} value");
+        assert_eq!(done(&mut street, key, GROUP, &set), Value::OK);
+    }
+    let ask = |street: &mut Street, name: &str, line: &str| {
+        let leader = street.leader(GROUP).expect("it is led");
+        Hand::at(street, leader, name).ask(street, line)
+    };
+    let is_full = |value: &Value| matches!(value, Value::Error(why) if why.contains("reserve"));
+    // With two of three full nobody can do without them.
+    leave_room(&mut street, 1_700_000);
+    let told = ask(&mut street, "writes", "SET {b}4 value");
+    assert!(is_full(&told), "{told:?}");
+    let told = ask(&mut street, "frees", "DEL {b}1");
+    assert_eq!(told, Value::Integer(1), "what frees room is done");
+    leave_room(&mut street, 700_000);
+    let told = ask(&mut street, "frees too late", "DEL {b}2");
+    assert!(is_full(&told), "{told:?}");
+    leave_room(&mut street, 1 << 40);
+    for (name, line) in [("frees again", "DEL {b}2"), ("reads", "EXISTS {b}3")] {
+        assert_eq!(ask(&mut street, name, line), Value::Integer(1));
+    }
+}
