@@ -63,7 +63,15 @@ impl Mark {
 
 /// Whether a restore is open, by the row of the mark. One of a newer program is.
 pub fn is_open(row: Option<&[u8]>) -> bool {
-    row.is_some_and(|row| Mark::decode(row).is_none_or(|mark| mark.is_open))
+    next_page(row).is_some()
+}
+
+/// The page that an open restore goes on with, by the row of the mark.
+pub(crate) fn next_page(row: Option<&[u8]>) -> Option<u64> {
+    match Mark::decode(row?) {
+        Some(mark) => mark.is_open.then_some(mark.next),
+        None => Some(0),
+    }
 }
 
 /// The outcome of any other command while a restore is open.

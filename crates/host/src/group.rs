@@ -131,6 +131,8 @@ struct Core {
     told: Option<Stand>,
     /// That the state goes no further for now.
     told_stuck: bool,
+    /// The page that a restore goes on with.
+    told_filling: Option<u64>,
     /// Why this replica does nothing any more.
     halted: Option<String>,
     /// The node has no replica any more.
@@ -170,6 +172,14 @@ impl Core {
     /// Whether the shelf is open, and the state after exactly one prefix of the log.
     fn is_whole(&self) -> bool {
         self.shelf.is_some() && self.copying.is_none()
+    }
+
+    /// Tells the node how far a restore has come, as the state here has it.
+    fn tell_filling(&mut self, next: Option<u64>, out: &mut Out) {
+        if self.told_filling != next {
+            self.told_filling = next;
+            self.wish(out, Wish::Filling { next });
+        }
     }
 
     fn attach(&mut self, out: &mut Out, from: u64) {
@@ -271,6 +281,7 @@ impl Group {
             attached: 0,
             told: None,
             told_stuck: false,
+            told_filling: None,
             halted: None,
             is_gone: false,
             shelves,
@@ -572,6 +583,7 @@ impl Group {
                 shelf,
                 copying,
                 mark,
+                filling,
             })) => {
                 let applied = shelf.applied();
                 self.comparing.remember(mark.filter(|_| copying.is_none()));
@@ -584,6 +596,7 @@ impl Group {
                     }
                 }
                 self.begin(shelf, applied, out);
+                self.core.tell_filling(filling, out);
             }
             Came::BegunAnew(Ok((shelf, applied))) => {
                 self.begin(shelf, applied, out);
@@ -604,7 +617,8 @@ impl Group {
             Came::PieceTaken(Err(error)) => self.core.halt_for(out, &error),
             // ‡ The log was trimmed beyond that copy meanwhile, and another has begun.
             Came::Copied(_) if !self.core.copying.as_ref().is_some_and(Copying::is_ending) => {}
-            Came::Copied(Ok(durable)) => {
+            Came::Copied(Ok((durable, filling))) => {
+                self.core.tell_filling(filling, out);
                 tracing::info!(log = %self.core.name, "the state of {} is whole here", self.core.name);
                 self.core.copying = None;
                 self.keeping.on_copied(durable);
@@ -623,8 +637,12 @@ impl Group {
             Came::Applied {
                 bytes,
                 result,
+                filling,
                 marked,
             } => {
+                if let Some(filling) = filling {
+                    self.core.tell_filling(filling, out);
+                }
                 self.keeping.on_applied(&mut self.core, bytes, result, out);
                 match marked.filter(|_| self.core.is_whole()) {
                     Some(Ok(cursor)) => self.comparing.begin(now, cursor),

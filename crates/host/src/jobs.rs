@@ -12,7 +12,9 @@ use formats::Mark;
 use ops::{Lane, Work};
 use paxos::NodeId;
 use paxos::mutation::{self, Mutation};
-use shelf::{Applied, Batch, Cursor, Identity, Page, PageBounds, Row, Shelf, ShelfError, Snapshot};
+use shelf::{
+    Applied, Batch, Cursor, Identity, Page, PageBounds, Row, Shelf, ShelfError, Snapshot, Write,
+};
 
 use crate::filling;
 use crate::group::{COPY_ROW, Saved, Sum};
@@ -98,6 +100,8 @@ pub(crate) enum Came {
     Applied {
         bytes: u64,
         result: Result<Applied, ShelfError>,
+        /// How far a restore has come, if that changed: the page that it goes on with, or none.
+        filling: Option<Option<u64>>,
         /// All rows as they are after it, if a mark is taken there.
         marked: Option<Result<Cursor, ShelfError>>,
     },
@@ -133,8 +137,8 @@ pub(crate) enum Came {
     BegunAnew(Result<(Arc<dyn Shelf>, Applied), ShelfError>),
     /// A later one is on the shelf: so many bytes.
     PieceTaken(Result<(Applied, u64), ShelfError>),
-    /// The copy is exact, its row is gone, and that is durable.
-    Copied(Result<Applied, ShelfError>),
+    /// The copy is exact, its row is gone, and that is durable; and the page that a restore goes on with, if one is open.
+    Copied(Result<(Applied, Option<u64>), ShelfError>),
 }
 
 pub(crate) struct Opened {
@@ -143,6 +147,8 @@ pub(crate) struct Opened {
     pub copying: Option<Vec<u8>>,
     /// The last mark that was taken of it.
     pub mark: Option<Mark>,
+    /// The page that a restore goes on with, if one is open.
+    pub filling: Option<u64>,
 }
 
 /// A piece that is to be taken.
@@ -204,6 +210,7 @@ pub(crate) fn reopen(shelves: &Arc<dyn Shelves>, identity: Identity, old: GivenU
             shelf,
             copying: None,
             mark: None,
+            filling: None,
         }))
     })
 }
@@ -229,13 +236,20 @@ pub(crate) fn open(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
         Came::Opened(opened.and_then(|shelf| {
             let copying = shelf.get(COPY_ROW)?;
             let mark = shelf.note().as_deref().and_then(mark_of);
+            let filling = filling_of(&*shelf)?;
             Ok(Opened {
                 shelf,
                 copying,
                 mark,
+                filling,
             })
         }))
     })
+}
+
+fn filling_of(shelf: &dyn Shelf) -> Result<Option<u64>, ShelfError> {
+    let row = shelf.get(filling::ROW)?;
+    Ok(filling::next_page(row.as_deref()))
 }
 
 pub(crate) fn apply(shelf: &Arc<dyn Shelf>, load: Load) -> Work {
@@ -246,8 +260,20 @@ pub(crate) fn apply(shelf: &Arc<dyn Shelf>, load: Load) -> Work {
         }
         let applied = shelf.apply(&load.batch, load.applied);
         let is_marked = load.is_marked && applied.is_ok();
+        let of_filling = load
+            .batch
+            .writes()
+            .iter()
+            .rev()
+            .find_map(|write| match write {
+                Write::Put { key, value } if key == filling::ROW => {
+                    Some(filling::next_page(Some(value)))
+                }
+                _ => None,
+            });
         Came::Applied {
             bytes: load.bytes,
+            filling: of_filling.filter(|_| applied.is_ok()),
             result: applied.map(|()| load.applied),
             // ‡ Before anything else is applied.
             marked: is_marked.then(|| {
@@ -490,7 +516,8 @@ pub(crate) fn end_copy(shelf: &Arc<dyn Shelf>, applied: Applied) -> Work {
     batch.delete(COPY_ROW);
     Work::new(move || {
         let ended = shelf.apply(&batch, applied);
-        Came::Copied(ended.and_then(|()| shelf.flush()))
+        let durable = ended.and_then(|()| shelf.flush());
+        Came::Copied(durable.and_then(|durable| Ok((durable, filling_of(&*shelf)?))))
     })
 }
 

@@ -257,6 +257,8 @@ pub enum Wish {
     Halted { why: String },
     /// The state goes no further for now, for this reason; or it goes on.
     Stuck { why: Option<String> },
+    /// A restore fills the state, and has come so far in pages; or none does. Meanwhile nothing of it is served.
+    Filling { next: Option<u64> },
     /// The state stands so far. One that is not whole is not to lead, and counts as one that lacks what was trimmed.
     Stands(Stand),
     /// Ask another node's host for a piece of the state; each time another node, perhaps. There may be no answer.

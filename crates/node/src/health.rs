@@ -71,10 +71,12 @@ pub enum Code {
     MachineMissing = 30,
     /// Fewer voters hold all of a log than it wants copies: it takes no appends.
     TooFewCopies = 31,
+    /// A restore of a machine's state was begun, and goes no further.
+    RestoreStopped = 32,
 }
 
 impl Code {
-    pub const ALL: [Code; 31] = [
+    pub const ALL: [Code; 32] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -106,6 +108,7 @@ impl Code {
         Code::StateLost,
         Code::MachineMissing,
         Code::TooFewCopies,
+        Code::RestoreStopped,
     ];
 
     /// The code of a number. A newer node may have one that is not known here: it is passed over.
@@ -147,6 +150,7 @@ impl Code {
             Code::StateLost => "state-lost",
             Code::MachineMissing => "machine-missing",
             Code::TooFewCopies => "too-few-copies",
+            Code::RestoreStopped => "restore-stopped",
         }
     }
 }
@@ -221,7 +225,9 @@ impl Warning {
             // one after the other `leader-flapping`.
             Code::Election => State::Healthy,
             Code::NoLeader | Code::NotJoined | Code::Removed if own => State::Unavailable,
-            Code::HostsDown | Code::StateLost | Code::MachineMissing => State::Unavailable,
+            Code::HostsDown | Code::StateLost | Code::MachineMissing | Code::RestoreStopped => {
+                State::Unavailable
+            }
             // It leads some of them.
             Code::StateHalted if self.amount > 0 => State::Unavailable,
             // Appends to the logs that it concerns are refused, and a majority that serves reads is there.

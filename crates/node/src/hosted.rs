@@ -347,6 +347,15 @@ impl HostedLogs {
         })
     }
 
+    /// The logs whose states a restore has begun to fill, and fills no more.
+    pub fn half_filled(&self, now: Time) -> impl Iterator<Item = LogId> {
+        let guests = self.by_log.iter();
+        guests.filter_map(move |(id, guest)| match guest {
+            Guest::There(remote) if remote.is_left_half_filled(now) => Some(*id),
+            Guest::There(_) | Guest::Here(_) => None,
+        })
+    }
+
     pub fn remove(&mut self, id: LogId, env: &mut Env) {
         self.agenda.set(id, None);
         self.clients.end_of(id, env);

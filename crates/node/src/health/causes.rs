@@ -96,6 +96,7 @@ impl Judged<'_> {
             });
             causes.extend(Some(halted).filter(|halted| halted.logs > 0));
             self.machine_causes(&mut causes);
+            self.restore_causes(now, &mut causes);
         }
         let gaps = std::mem::replace(&mut self.board.seen.gaps, self.counts.gaps);
         if self.counts.gaps > gaps {
@@ -120,6 +121,15 @@ impl Judged<'_> {
         });
         let missing = led.fold(missing, |missing, (id, _)| missing.of(*id));
         causes.extend(Some(missing).filter(|missing| missing.logs > 0));
+    }
+
+    /// Logs that this node leads, and whose states a restore left half filled: nothing of them is served.
+    fn restore_causes(&self, now: Time, causes: &mut Vec<Warning>) {
+        let stopped = Warning::new(Code::RestoreStopped).about(self.env.own.identity.node);
+        let leads = |id: &LogId| self.logs.get(id).is_some_and(Log::is_leading);
+        let led = self.hosted.half_filled(now).filter(leads);
+        let stopped = led.fold(stopped, |stopped, id| stopped.of(id));
+        causes.extend(Some(stopped).filter(|stopped| stopped.logs > 0));
     }
 
     fn membership_causes(&self, causes: &mut Vec<Warning>) {

@@ -245,6 +245,9 @@ impl View<'_> {
             Code::MachineMissing => format!(
                 "{about} leads {logs} and its program has no machine there: nothing of it is served"
             ),
+            Code::RestoreStopped => format!(
+                "a restore of {logs} was begun and goes no further: nothing of it is served"
+            ),
             Code::TooFewCopies => {
                 let entry = self.directory.logs.get(&warning.log);
                 let wanted = entry.map_or(0, |entry| entry.min_copies);
@@ -334,6 +337,9 @@ impl View<'_> {
             }
             Code::TooFewCopies => {
                 "start or reconnect that log's voters and wait until they have caught up; to do with fewer copies: logberg log set NAME --min-copies N"
+            }
+            Code::RestoreStopped => {
+                "run the restore again with the same backup, which goes on where it stopped; or delete the log: logberg log delete NAME"
             }
             Code::NotInForce => {
                 "start or reconnect that log's nodes: it then takes effect by itself; a log that is to be deleted and cannot come back: logberg log delete NAME --abandon"

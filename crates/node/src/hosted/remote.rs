@@ -13,6 +13,8 @@ use replica::{Event, NotNow, Port};
 use super::Hosted;
 
 /// A barrier that could not be asked for, or failed, is asked for again after so long.
+/// A restore that brings nothing for so long has stopped.
+const FILLS_NO_MORE_AFTER: Duration = Duration::from_secs(10);
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// A leader whose log ends before the state says so after so long.
 const BEYOND_AFTER: Duration = Duration::from_secs(5);
@@ -37,6 +39,9 @@ pub(super) struct Remote {
     halted: Option<String>,
     /// Why the state goes no further for now.
     stuck: Option<String>,
+    /// The page that a restore of the state goes on with, and since when.
+    filling: Option<u64>,
+    filling_since: Option<(u64, Time)>,
     /// Since when this node leads, and its log ends before the state; and what is said of that.
     beyond_since: Option<Time>,
     beyond: Option<String>,
@@ -91,6 +96,8 @@ impl Remote {
             barriers: BTreeMap::new(),
             halted: None,
             stuck: None,
+            filling: None,
+            filling_since: None,
             beyond_since: None,
             beyond: None,
             stand: None,
@@ -150,6 +157,12 @@ impl Remote {
         self.halted.as_deref().or(for_now)
     }
 
+    /// Whether a restore fills the state, and has brought nothing for a while.
+    pub fn is_left_half_filled(&self, now: Time) -> bool {
+        let since = self.filling_since.filter(|_| self.filling.is_some());
+        since.is_some_and(|(_, since)| now >= since + FILLS_NO_MORE_AFTER)
+    }
+
     /// The last letter.
     pub fn farewell(self) -> Op {
         Op::Post {
@@ -176,6 +189,7 @@ impl Remote {
             Wish::Submit { stream, bytes } => self.submitted.push_back((stream, bytes)),
             Wish::Barrier { barrier } => _ = self.barriers.insert(barrier, Barrier::default()),
             Wish::Stuck { why } => self.stuck = why,
+            Wish::Filling { next } => self.filling = next,
             // Of clients, of groups or of the directory, and not of the log.
             Wish::ToClient { .. }
             | Wish::AskGroup { .. }
@@ -379,6 +393,10 @@ impl Hosted for Remote {
         }
         let waits = now < self.hand_over_at && !self.is_awaited(port);
         self.more_at = waits.then_some(self.hand_over_at);
+        self.filling_since = match (self.filling, self.filling_since) {
+            (Some(next), Some((before, since))) if next == before => Some((before, since)),
+            (next, _) => next.map(|next| (next, now)),
+        };
         self.tell_changes(port);
         self.send_pieces(port);
         self.look_beyond(now, port);

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use node::health::Code;
 use wire::{Answer, rows};
 
 use crate::caller::Caller;
@@ -346,4 +347,39 @@ fn few_clients_bring_rows_at_a_time_and_who_stands_still_is_let_go() {
     assert!(first.iter().all(Caller::is_over));
     let sixth = begin(&mut theatre);
     assert_eq!(sixth.text(), "ack 0\n");
+}
+
+/// A part of the rows is served to nobody: whoever leads says why, until the restore goes on to its end.
+#[test]
+fn a_restore_that_stopped_is_told_of_by_whoever_leads() {
+    let mut theatre = Theatre::three(5);
+    let is_told = |theatre: &Theatre| {
+        let leader = theatre.leader().expect("somebody leads");
+        let look = theatre.stage.look();
+        let (_, warnings) = look.node(leader).expect("it runs").warnings();
+        let mut codes = warnings.into_iter().map(|(code, _, _)| code);
+        codes.any(|code| code == Code::RestoreStopped)
+    };
+    let caller = begin(&mut theatre);
+    assert_eq!(caller.text(), "ack 0\n");
+    theatre.pass(5 * SECOND);
+    assert!(!is_told(&theatre), "it may go on");
+    theatre.pass(10 * SECOND);
+    assert!(is_told(&theatre));
+    // Another leader finds it in its own state, and so does a node that starts.
+    for _ in 0..2 {
+        let leader = theatre.leader().expect("somebody leads");
+        theatre.crash(leader);
+        theatre.pass(5 * SECOND);
+        theatre.mend();
+        theatre.pass(15 * SECOND);
+        assert!(is_told(&theatre));
+    }
+    let leader = theatre.leader().expect("somebody leads");
+    let mut filling = Filling::begin(&mut theatre, leader);
+    while !matches!(filling.go_on(&mut theatre), Progress::Whole) {
+        theatre.pass(MS);
+    }
+    theatre.pass(60 * SECOND);
+    assert!(!is_told(&theatre));
 }
