@@ -101,6 +101,18 @@ impl Hosts {
         Hosts::made(move |_, other| (other == kind).then_some(Made::There(machine)))
     }
 
+    /// … of which there is none yet: `begin` is called before each log is handed over, and says whether the machine is there by then.
+    pub fn of_kind_once_begun(
+        machine: MachineId,
+        kind: LogKind,
+        begin: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Hosts {
+        Hosts::made(move |_, other| {
+            let is = other == kind && begin();
+            is.then_some(Made::There(machine))
+        })
+    }
+
     /// … and those hosts have the logs that these have not.
     pub fn and(self, others: Hosts) -> Hosts {
         let make = self.make;

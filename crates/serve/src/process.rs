@@ -51,6 +51,7 @@ pub fn serve(
     if streams.is_some() && kernel.ink == Ink::Ram {
         return Err(Failure::usage("--http keeps its state on disk: leave --ink ram out").into());
     }
+    let keeps_on_disk = kernel.ink != Ink::Ram;
     let office = PostOffice::default();
     kernel.office = office.clone();
     let mut kernel = Kernel::new(kernel).map_err(|error| match error.kind() {
@@ -85,6 +86,8 @@ pub fn serve(
     }
     let door = door.map(|settings| door::start(&config, settings, office.clone(), rights.clone()));
     let door = door.transpose()?;
+    let without = streams.is_none() && keeps_on_disk;
+    let without = without.then(|| streams::Doorless::new(&config, office.clone()));
     let streams =
         streams.map(|settings| streams::start(&config, settings, office, (inner, rights.clone())));
     let streams = match streams.transpose() {
@@ -107,6 +110,11 @@ pub fn serve(
         config.hosts = std::mem::take(&mut config.hosts).and(spaces);
         tracing::info!(address = %streams.address, "serving streams, over HTTP");
     }
+    if let Some(without) = without.clone() {
+        let begin = move || without.begin();
+        let spaces = Hosts::of_kind_once_begun(streams::SPACES, LogKind::Streams, begin);
+        config.hosts = std::mem::take(&mut config.hosts).and(spaces);
+    }
     config.hosts = std::mem::take(&mut config.hosts).with_rights(rights);
     let servers = config.places.iter().map(|place| place.address.clone());
     let servers = servers.collect();
@@ -124,6 +132,7 @@ pub fn serve(
         Ok(node) => node,
         Err(error) => {
             streams.into_iter().for_each(streams::Running::stop);
+            without.into_iter().for_each(streams::Doorless::stop);
             door.into_iter().for_each(door::Running::stop);
             return Err(error);
         }
@@ -141,6 +150,7 @@ pub fn serve(
     let ran = ran.context("the event loop failed");
     // Their states are flushed once the node hands out nothing more.
     streams.into_iter().for_each(streams::Running::stop);
+    without.into_iter().for_each(streams::Doorless::stop);
     door.into_iter().for_each(door::Running::stop);
     // The directory is ours until the last write has ended, however long the disk hangs: the next process
     // must not read what one of ours still changes.

@@ -1,10 +1,9 @@
-//! The HTTP door: named streams. Their spaces are a machine beside the node, on a thread of its own; the door's threads ask it.
+//! Named streams. Their spaces are a machine beside the node, on a thread of its own; the HTTP door's threads ask it, and those of other nodes do.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -28,27 +27,108 @@ pub const SPACES: MachineId = MachineId(2);
 
 pub struct Settings {
     pub listen: String,
-    /// Other machines may reach it, though it knows no credentials.
+    /// Other machines may reach it, though it may ask for no token.
     pub insecure: bool,
     /// A read that finds nothing waits so long.
     pub long_poll: Option<Duration>,
+}
+
+/// The machine of all spaces on this node, on its thread.
+struct Machine {
+    stopper: Stopper,
+    thread: JoinHandle<()>,
+}
+
+impl Machine {
+    /// Starts it. Spaces come to it once the node runs.
+    fn start(config: &NodeConfig, office: PostOffice, tails: Tails) -> Result<Machine> {
+        let shelves = OnDisk::beside(&config.directory, config.limits.disk_reserve_bytes);
+        let (tell, told) = mpsc::channel();
+        let run = move || {
+            let (mut kernel, mut spaces) = match open(shelves, office, tails) {
+                Ok((kernel, spaces)) => {
+                    let _ = tell.send(Ok(kernel.stopper()));
+                    (kernel, spaces)
+                }
+                Err(error) => return drop(tell.send(Err(error))),
+            };
+            if let Err(error) = kernel.run(&mut spaces) {
+                tracing::error!(%error, "the event loop of the spaces failed: streams are answered no more");
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("spaces".to_owned())
+            .spawn(run)?;
+        match told.recv() {
+            Ok(Ok(stopper)) => Ok(Machine { stopper, thread }),
+            Ok(Err(error)) => Err(failed(&error.to_string())),
+            Err(_) => Err(failed("their thread did not start")),
+        }
+    }
+
+    fn stop(self) {
+        self.stopper.stop();
+        if self.thread.join().is_err() {
+            tracing::error!("the spaces of streams panicked");
+        }
+    }
+}
+
+fn failed(why: &str) -> anyhow::Error {
+    Failure::new(Kind::Failure, format!("cannot serve streams: {why}")).into()
+}
+
+/// The spaces of a node without an HTTP door: it has their state as every replica does, and may lead them. They begin with the first of their logs.
+#[derive(Clone)]
+pub struct Doorless(Arc<Mutex<Begun>>);
+
+enum Begun {
+    NotYet(Box<NodeConfig>, PostOffice),
+    Runs(Machine),
+    /// It cannot, or is not to any more.
+    Never,
+}
+
+impl Doorless {
+    pub fn new(config: &NodeConfig, office: PostOffice) -> Doorless {
+        let begun = Begun::NotYet(Box::new(config.clone()), office);
+        Doorless(Arc::new(Mutex::new(begun)))
+    }
+
+    /// Whether they run.
+    pub fn begin(&self) -> bool {
+        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Begun::NotYet(config, office) = &*begun {
+            *begun = match Machine::start(config, office.clone(), Tails::default()) {
+                Ok(machine) => Begun::Runs(machine),
+                Err(error) => {
+                    tracing::error!(%error, "this node keeps no state of spaces");
+                    Begun::Never
+                }
+            };
+        }
+        matches!(*begun, Begun::Runs(_))
+    }
+
+    pub fn stop(self) {
+        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Begun::Runs(machine) = std::mem::replace(&mut *begun, Begun::Never) {
+            machine.stop();
+        }
+    }
 }
 
 /// A door that runs, and its spaces.
 pub struct Running {
     pub address: SocketAddr,
     door: http_door::Running,
-    stopper: Stopper,
-    thread: JoinHandle<()>,
+    machine: Machine,
 }
 
 impl Running {
     pub fn stop(self) {
         self.door.stop();
-        self.stopper.stop();
-        if self.thread.join().is_err() {
-            tracing::error!("the spaces of streams panicked");
-        }
+        self.machine.stop();
     }
 }
 
@@ -61,30 +141,7 @@ pub fn start(
 ) -> Result<Running> {
     let listener = listen(&settings)?;
     let tails = Tails::default();
-    let shelves = OnDisk::beside(&config.directory, config.limits.disk_reserve_bytes);
-    let (tell, told) = mpsc::channel();
-    let (its_office, its_tails) = (office.clone(), tails.clone());
-    let run = move || {
-        let (mut kernel, mut spaces) = match open(shelves, its_office, its_tails) {
-            Ok((kernel, spaces)) => {
-                let _ = tell.send(Ok(kernel.stopper()));
-                (kernel, spaces)
-            }
-            Err(error) => return drop(tell.send(Err(error))),
-        };
-        if let Err(error) = kernel.run(&mut spaces) {
-            tracing::error!(%error, "the event loop of the spaces failed: streams are answered no more");
-        }
-    };
-    let thread = thread::Builder::new()
-        .name("spaces".to_owned())
-        .spawn(run)?;
-    let failed = |why: String| Failure::new(Kind::Failure, format!("cannot serve streams: {why}"));
-    let stopper = match told.recv() {
-        Ok(Ok(stopper)) => stopper,
-        Ok(Err(error)) => return Err(failed(error.to_string()).into()),
-        Err(_) => return Err(failed("their thread did not start".to_owned()).into()),
-    };
+    let machine = Machine::start(config, office.clone(), tails.clone())?;
     // `None`: there is no limit.
     let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let mut bounds = http_door::Bounds::default().within_files(files_max);
@@ -106,13 +163,11 @@ pub fn start(
         Ok(door) => Ok(Running {
             address: door.address,
             door,
-            stopper,
-            thread,
+            machine,
         }),
         Err(error) => {
-            stopper.stop();
-            let _ = thread.join();
-            Err(failed(error.to_string()).into())
+            machine.stop();
+            Err(failed(&error.to_string()))
         }
     }
 }
@@ -137,12 +192,12 @@ fn listen(settings: &Settings) -> Result<TcpListener> {
         (true, _) => {}
         (false, false) => {
             return Err(Failure::usage(format!(
-                "streams at {bound} could be read, written and deleted by anyone who reaches it, for there are no credentials yet: listen on 127.0.0.1 with --http, or say --insecure if all who reach it may"
+                "streams at {bound} could be read, written and deleted by anyone who reaches it, unless a token is asked for: listen on 127.0.0.1 with --http, or say --insecure, and `logberg auth enable` where not all who reach it may"
             ))
             .into());
         }
         (false, true) => {
-            tracing::warn!(address = %bound, "--insecure: anyone who can reach this address can read, write and delete streams");
+            tracing::warn!(address = %bound, "--insecure: without `logberg auth enable` anyone who can reach this address can read, write and delete streams");
         }
     }
     Ok(listener)
