@@ -1,7 +1,10 @@
 //! The protocol's headers, read and written.
 
 use hyper::HeaderMap;
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH};
+use hyper::header::{
+    CONTENT_ENCODING, CONTENT_TYPE, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+    TRANSFER_ENCODING,
+};
 use jiff::Timestamp;
 use streams::{Expected, ForkFrom, Lifetime, MediaType, Offset, Place, Producer};
 
@@ -79,6 +82,18 @@ pub fn media(headers: &HeaderMap) -> Result<Option<MediaType>, Fault> {
 
 /// Errors: the body is packed.
 pub fn check_encoding(headers: &HeaderMap) -> Result<(), Fault> {
+    let is_chunked = |encoding: &HeaderValue| {
+        let text = encoding.to_str().unwrap_or_default();
+        text.trim().eq_ignore_ascii_case("chunked")
+    };
+    if !headers.get_all(TRANSFER_ENCODING).iter().all(is_chunked) {
+        return Err(Fault::new(
+            501,
+            "transfer-encoding",
+            "the body is packed, by Transfer-Encoding",
+            "send it chunked and nothing else, or with its Content-Length",
+        ));
+    }
     match headers
         .get(CONTENT_ENCODING)
         .is_none_or(|encoding| encoding == "identity")
@@ -118,7 +133,7 @@ pub fn lifetime(headers: &HeaderMap) -> Result<Lifetime, Fault> {
             }
         }
         (None, Some(until)) => {
-            let remedy = "send a time by RFC 3339, as 2030-01-31T12:00:00Z";
+            let remedy = "send a time by RFC 3339, as 2030-01-31T12:00:00Z, before 9999-12-30; or leave it out for a stream that stays";
             let bad = || Fault::bad_header("Stream-Expires-At", remedy);
             let time: Timestamp = until.parse().map_err(|_| bad())?;
             let ms = u64::try_from(time.as_millisecond()).map_err(|_| bad())?;
@@ -277,7 +292,6 @@ pub fn etag_of_tail(place: &Place) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hyper::header::HeaderValue;
 
     use super::*;
 

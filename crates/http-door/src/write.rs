@@ -62,7 +62,8 @@ impl Door {
             .get(CONTENT_LENGTH)
             .and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         if length.is_some_and(|length| length > BODY_BYTES_MAX as u64) {
-            pass_over(body).await;
+            // It may take its time to come, or never come: the answer does not wait for it.
+            tokio::spawn(pass_over(body));
             return Err(too_long());
         }
         let said = body.size_hint().exact().unwrap_or(0);
@@ -96,7 +97,7 @@ impl Door {
             };
             if bytes.len() + data.len() > BODY_BYTES_MAX {
                 drop(bytes);
-                pass_over(body).await;
+                tokio::spawn(pass_over(body));
                 return Err(too_long());
             }
             bytes.extend_from_slice(&data);

@@ -34,7 +34,7 @@ pub struct Arguments {
         long,
         global = true,
         value_name = "HOST:PORT,…",
-        env = "LOGBERG_HTTP",
+        env = "LOGBERG_HTTP_SERVER",
         hide_env_values = true,
         value_delimiter = ',',
         default_value = "127.0.0.1:4437,127.0.0.1:4438,127.0.0.1:4439"

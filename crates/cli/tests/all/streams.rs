@@ -577,6 +577,13 @@ fn what_makes_no_sense_is_refused_in_one_sentence_and_nothing_is_written() {
             .status,
         400
     );
+    let packed = format!("{post}Transfer-Encoding: gzip, chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n");
+    let mut packed = http::send(door, packed.as_bytes()).expect("an answer");
+    assert_eq!(error_of(&mut packed), (501, "transfer-encoding".to_owned()));
+    // The answer does not wait for bytes that may never come.
+    let endless = format!("{post}Content-Length: 100000000000\r\n\r\nabc");
+    let mut endless = http::send(door, endless.as_bytes()).expect("an answer");
+    assert_eq!(error_of(&mut endless), (413, "too-long".to_owned()));
     let many = "x: y\r\n".repeat(1_000);
     let many = http::send(
         door,
