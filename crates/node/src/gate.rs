@@ -12,8 +12,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use access::{Asked, Denied, Grants, Need, Principal, SecretHash, Token, TokenName, decide};
+use access::{
+    Asked, Denied, Grants, Need, Place, Principal, Resource, SecretHash, Token, TokenName, decide,
+};
 use ops::ConnId;
+use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
 use wire::Refusal;
 
@@ -124,9 +127,15 @@ pub fn judge(
 
 impl Session {
     fn of(who: Who, asked: &Asked) -> Session {
+        let mut needs = asked.needs();
+        if mutation::is(Mutation::LogZeroCovered) {
+            for need in needs.iter_mut().filter(|n| n.place == Place::Directory) {
+                need.place = Place::Of(Resource::log("directory"));
+            }
+        }
         Session {
             who,
-            needs: asked.needs(),
+            needs,
             has_a_part: asked.has_a_part(),
             hands_out: asked.hands_out(),
         }
@@ -137,7 +146,8 @@ impl Session {
             let who = self.who.clone();
             Ok(Pass { who, only })
         };
-        if !on && !self.hands_out {
+        let hands_out = self.hands_out && !mutation::is(Mutation::HandedOutByNobody);
+        if !on && !hands_out {
             return pass(None);
         }
         let grants = match &self.who {

@@ -169,16 +169,20 @@ impl Greetings {
             ..
         } = self.by_conn.remove(&conn)?;
         match read_line(env, &buffer[..end]) {
-            Ok((verb, request)) => Some(Caller {
-                conn,
-                verb,
-                request,
-                rest: buffer[end + 1..filled].to_vec(),
-                ended: received.end,
-                from,
-                is_own,
-                shown,
-            }),
+            Ok((verb, mut request)) => {
+                let is_believed = mutation::is(Mutation::AsBelievedOfClients)
+                    && request.take("as").as_deref() == Some("socket");
+                Some(Caller {
+                    conn,
+                    verb,
+                    request,
+                    rest: buffer[end + 1..filled].to_vec(),
+                    ended: received.end,
+                    from,
+                    is_own: is_own || is_believed,
+                    shown,
+                })
+            }
             Err(refusal) => {
                 refuse(env, conn, &from, refusal);
                 None

@@ -155,11 +155,16 @@ impl World {
         self.clock.schedule(at, event);
     }
 
-    pub(crate) fn tell_wall_clock(&mut self, host: HostId, token: Token) {
+    /// The wall clock of that host, in ms since the beginning of 1970.
+    pub(crate) fn wall_ms(&self, host: HostId) -> u64 {
         let ahead = self.households.wall.get(&self.household(host));
         let since_start = (self.clock.now - Time::ZERO).as_millis() as i64;
         let ms = FIRST_SECOND as i64 * 1000 + since_start + ahead.copied().unwrap_or(0);
-        let since_1970 = u64::try_from(ms).ok().map(Duration::from_millis);
+        u64::try_from(ms).unwrap_or_default()
+    }
+
+    pub(crate) fn tell_wall_clock(&mut self, host: HostId, token: Token) {
+        let since_1970 = Some(Duration::from_millis(self.wall_ms(host)));
         self.clock
             .deliver(host, Completion::WallClock { token, since_1970 });
     }

@@ -13,7 +13,7 @@ use crate::host::{Host, HostClock, HostId, Process, Status};
 use crate::household::Households;
 use crate::nemesis::Nemesis;
 use crate::net::{Network, PendingReceive};
-use crate::startup::{FIRST_SECOND, StartUp};
+use crate::startup::StartUp;
 use crate::trace::Trace;
 
 /// The latest end of a run.
@@ -142,9 +142,9 @@ impl World {
         let now = self.host_clock(host).shows(self.clock.now);
         let state = &mut self.hosts[host.index()];
         let mut start = state.start.take().expect("it was started before");
+        let second = self.wall_ms(host) / 1000;
         let disk = &mut self.disks[host.index()];
         let random = &mut self.clock.random;
-        let second = FIRST_SECOND + (self.clock.now - Time::ZERO).as_secs();
         disk.landing = disk.offers_landing.then(Arc::default);
         let start_up = &mut StartUp {
             disk,
@@ -640,9 +640,9 @@ impl World {
 
     /// The host's files as a process would see them at start-up: for offline checks.
     pub fn with_disk<R>(&mut self, host: HostId, look: impl FnOnce(&mut dyn Disk) -> R) -> R {
+        let second = self.wall_ms(host) / 1000;
         let disk = &mut self.disks[host.index()];
         let random = &mut self.clock.random;
-        let second = FIRST_SECOND + (self.clock.now - Time::ZERO).as_secs();
         look(&mut StartUp {
             disk,
             random,

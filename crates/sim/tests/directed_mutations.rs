@@ -54,6 +54,10 @@ mod spaces;
 mod stage;
 #[path = "scenarios/streamed/mod.rs"]
 mod streamed;
+#[path = "scenarios/tokens.rs"]
+mod tokens;
+#[path = "scenarios/tokens_ending.rs"]
+mod tokens_ending;
 #[path = "scenarios/verdict.rs"]
 mod verdict;
 
@@ -62,7 +66,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 96] = [
+const RULES: [(Mutation, fn()); 111] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -326,6 +330,66 @@ const RULES: [(Mutation, fn()); 96] = [
     (
         Mutation::FrozenSlotsExpire,
         moves::drawn_moves_lose_nothing_whatever_fails,
+    ),
+    (
+        Mutation::HandedOutWhenLost,
+        tokens_ending::what_its_maker_lost_before_it_was_applied_is_not_handed_out,
+    ),
+    (
+        Mutation::HandedOutWhatIsLacked,
+        tokens::nobody_hands_out_what_he_lacks_then_and_when_it_is_applied,
+    ),
+    (
+        Mutation::HandedOutByNobody,
+        tokens::the_first_token_is_made_over_the_socket_of_any_node_and_by_nobody_who_shows_nothing,
+    ),
+    (
+        Mutation::AskedForThoughNoneMayAll,
+        tokens::the_first_token_is_made_over_the_socket_of_any_node_and_by_nobody_who_shows_nothing,
+    ),
+    (
+        Mutation::ExpiredGoesOn,
+        tokens_ending::a_token_expires_by_the_later_clock_though_a_node_was_set_back,
+    ),
+    (
+        Mutation::ExpiryByTheWallAlone,
+        tokens_ending::a_token_expires_by_the_later_clock_though_a_node_was_set_back,
+    ),
+    (
+        Mutation::OverlapWithoutEnd,
+        tokens::two_secrets_are_good_for_a_while_and_then_one,
+    ),
+    (
+        Mutation::HashesComparedInPart,
+        tokens_ending::a_secret_whose_hash_begins_alike_is_another,
+    ),
+    (
+        Mutation::ServedByAnOldDirectory,
+        tokens::a_node_that_starts_serves_nobody_by_what_may_be_old,
+    ),
+    (
+        Mutation::ServedByAnOldDirectory,
+        tokens_ending::a_node_of_last_week_takes_no_token_that_was_revoked_since,
+    ),
+    (
+        Mutation::DeniedByAnOldWord,
+        tokens_ending::a_node_that_lags_denies_no_token_that_was_just_made,
+    ),
+    (
+        Mutation::RevokedGoesOn,
+        tokens::writers_and_readers_are_ended_when_their_token_is_revoked_and_others_go_on,
+    ),
+    (
+        Mutation::RevokedGoesOn,
+        tokens_ending::a_revoked_tokens_reader_goes_on_at_a_node_that_is_cut_off_until_that_hears,
+    ),
+    (
+        Mutation::AsBelievedOfClients,
+        tokens::the_first_token_is_made_over_the_socket_of_any_node_and_by_nobody_who_shows_nothing,
+    ),
+    (
+        Mutation::LogZeroCovered,
+        tokens_ending::no_grant_shows_the_bytes_of_log_0,
     ),
     (
         Mutation::CopiesNotAwaited,

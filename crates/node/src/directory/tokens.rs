@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use access::{Grants, SecretHash, Token, TokenName};
 use formats::{LogId, hex, parse_hex};
+use paxos::mutation::{self, Mutation};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -129,15 +130,15 @@ pub enum NotPut {
 
 impl TokenEntry {
     pub fn has_expired(&self, now_ms: u64) -> bool {
-        self.expires_ms.is_some_and(|expires| expires <= now_ms)
+        let is_over = self.expires_ms.is_some_and(|expires| expires <= now_ms);
+        is_over && !mutation::is(Mutation::ExpiredGoesOn)
     }
 
     /// Whether one of the hashes is of this secret, and good still.
     fn is_of(&self, token: &Token, now_ms: u64) -> bool {
         // ‡ All are compared: which one fits takes no other time.
         self.hashes.iter().fold(false, |found, kept| {
-            let is_good = kept.until_ms.is_none_or(|until| until > now_ms);
-            (kept.sha256.is_of(&token.secret) & is_good) | found
+            (kept.is_of(token) & kept.is_good(now_ms)) | found
         })
     }
 
@@ -145,14 +146,38 @@ impl TokenEntry {
     fn has(&self, hash: &SecretHash, now_ms: u64) -> bool {
         self.hashes
             .iter()
-            .any(|kept| kept.sha256 == *hash && kept.until_ms.is_none_or(|until| until > now_ms))
+            .any(|kept| kept.has(hash) && kept.is_good(now_ms))
+    }
+}
+
+impl Kept {
+    fn is_good(&self, now_ms: u64) -> bool {
+        self.until_ms.is_none_or(|until| until > now_ms)
+            || mutation::is(Mutation::OverlapWithoutEnd)
+    }
+
+    fn is_of(&self, token: &Token) -> bool {
+        if mutation::is(Mutation::HashesComparedInPart) {
+            return self.has(&token.secret.hash());
+        }
+        self.sha256.is_of(&token.secret)
+    }
+
+    fn has(&self, hash: &SecretHash) -> bool {
+        match mutation::is(Mutation::HashesComparedInPart) {
+            true => self.sha256.to_bytes()[0] == hash.to_bytes()[0],
+            false => self.sha256 == *hash,
+        }
     }
 }
 
 impl Rights {
     /// ‡ The time by which something expires: log 0's may stand still, and a wall clock may be set back.
     pub fn now_ms(&self, wall_ms: u64) -> u64 {
-        wall_ms.max(self.switch.clock_ms)
+        match mutation::is(Mutation::ExpiryByTheWallAlone) {
+            true => wall_ms,
+            false => wall_ms.max(self.switch.clock_ms),
+        }
     }
 
     /// The entry of a token that is shown, if it is good now.
@@ -212,7 +237,7 @@ impl Rights {
         let everything = Grants::parse(["all on *"]).expect("it is a grant");
         self.check_within(by, &everything, now)?;
         let has_one = self.may_all(now).next().is_some();
-        match on && !has_one {
+        match on && !has_one && !mutation::is(Mutation::AskedForThoughNoneMayAll) {
             true => Err(NotPut::NoneMayAll),
             false => Ok(()),
         }
@@ -222,6 +247,7 @@ impl Rights {
     fn check_within(&self, by: &By, grants: &Grants, now_ms: u64) -> Result<(), NotPut> {
         let name = match by {
             By::Socket(_) => return Ok(()),
+            By::Anonymous if mutation::is(Mutation::HandedOutByNobody) => return Ok(()),
             By::Anonymous => return Err(NotPut::Lost(by.clone())),
             By::Token(name) => name,
         };
@@ -233,6 +259,7 @@ impl Rights {
             return Err(NotPut::Lost(by.clone()));
         }
         match own.grants.exceeded_by(grants) {
+            Some(_) if mutation::is(Mutation::HandedOutWhatIsLacked) => Ok(()),
             Some(grant) => Err(NotPut::Exceeds {
                 by: by.clone(),
                 grant: grant.to_string(),
@@ -242,7 +269,9 @@ impl Rights {
     }
 
     pub(super) fn put(&mut self, name: &str, entry: TokenEntry) {
-        let is_right = self.check_put(name, &entry).is_ok() && TokenName::new(name).is_ok();
+        let is_within = self.check_put(name, &entry).is_ok();
+        let is_right = is_within || mutation::is(Mutation::HandedOutWhenLost);
+        let is_right = is_right && TokenName::new(name).is_ok();
         self.tick(entry.at_ms);
         if !is_right {
             return;

@@ -57,6 +57,7 @@ mod spares;
 mod stories;
 mod streamed;
 mod tokens;
+mod tokens_ending;
 mod trims;
 mod truths;
 mod versions;

@@ -76,7 +76,7 @@ pub fn done(stage: &mut Stage, by: By<'_>, request: &str) -> String {
     panic!("nobody does {request}");
 }
 
-fn put_line(token: &Token, grants: &str) -> String {
+pub fn put_line(token: &Token, grants: &str) -> String {
     let (name, hash) = (&token.name, sha256(token));
     let grants = wire::encode(grants);
     format!("put-token {name} sha256={hash} grants={grants}")
@@ -84,6 +84,14 @@ fn put_line(token: &Token, grants: &str) -> String {
 
 pub fn put(stage: &mut Stage, by: By<'_>, token: &Token, grants: &str) -> String {
     done(stage, by, &put_line(token, grants))
+}
+
+/// When the first token was made, in ms since the beginning of 1970.
+pub fn made_ms(stage: &mut Stage, by: By<'_>) -> u64 {
+    let list = answered(stage, 0, by, "tokens");
+    let (_, changed) = list.split_once("\"changed_ms\":").expect("a time");
+    let digits: String = changed.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().expect("a number")
 }
 
 /// Three nodes of a cluster that asks for tokens, and the one that may all.
@@ -100,7 +108,7 @@ pub fn guarded(seed: u64) -> (Stage, Token) {
     (stage, root)
 }
 
-fn code(text: &str) -> &str {
+pub fn code(text: &str) -> &str {
     match text.strip_prefix("error ") {
         Some(rest) => rest.split([' ', ':']).next().unwrap_or_default(),
         None => "",
@@ -193,7 +201,7 @@ fn all_but(verb: Verb) -> String {
 }
 
 /// Every verb, asked by everybody, of the leader and of a follower.
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn every_verb_is_judged_for_everybody_at_leaders_and_followers() {
     let (mut stage, root) = guarded(1);
     let stranger = token("root", 9);
@@ -201,11 +209,7 @@ fn every_verb_is_judged_for_everybody_at_leaders_and_followers() {
     let by_root = By::Token(&root);
     put(&mut stage, by_root, &revoked, "all on *");
     done(&mut stage, by_root, "revoke-token revoked");
-    let who = answer(&mut stage, 0, by_root, "tokens");
-    let (_, changed) = who.split_once("\"changed_ms\":").expect("a time");
-    let digits: String = changed.chars().take_while(char::is_ascii_digit).collect();
-    let made_ms: u64 = digits.parse().expect("a number");
-    let expires = made_ms + 10_000;
+    let expires = made_ms(&mut stage, by_root) + 10_000;
     let expiring = format!("{} expires={expires}", put_line(&late, "all on *"));
     assert!(done(&mut stage, by_root, &expiring).starts_with("ok "));
     stage.pass(15 * SECOND);
@@ -253,8 +257,8 @@ fn every_verb_is_judged_for_everybody_at_leaders_and_followers() {
     }
 }
 
-#[test]
-fn the_first_token_is_made_over_the_socket_of_any_node_and_by_nobody_who_shows_nothing() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn the_first_token_is_made_over_the_socket_of_any_node_and_by_nobody_who_shows_nothing() {
     let mut stage = Stage::three(2);
     let root = token("root", 1);
     for index in 0..3 {
@@ -282,20 +286,22 @@ fn the_first_token_is_made_over_the_socket_of_any_node_and_by_nobody_who_shows_n
     });
     let read = answered(&mut stage, 2, By::Nobody, &format!("read {LOG}"));
     assert_eq!(code(&read), "unauthenticated", "{read}");
-    // A line that says for whom it is asks for nobody.
+    // A line that says for whom it asks does so for nobody.
     let request = format!(
         "put-token mine sha256={} grants=all%20on%20* as=socket",
         sha256(&token("mine", 7))
     );
     let lied = done(&mut stage, By::Token(&root), &request);
     assert_eq!(code(&lied), "bad-request", "{lied}");
+    let lied = done(&mut stage, By::Nobody, &request);
+    assert_eq!(code(&lied), "unauthenticated", "{lied}");
     let audit = done(&mut stage, By::Token(&root), "audit");
     assert!(audit.contains("\"by\":\"socket of node"), "{audit}");
     assert!(audit.contains("tokens are asked for"), "{audit}");
 }
 
-#[test]
-fn writers_and_readers_are_ended_when_their_token_is_revoked_and_others_go_on() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn writers_and_readers_are_ended_when_their_token_is_revoked_and_others_go_on() {
     let (mut stage, root) = guarded(3);
     let by_root = By::Token(&root);
     let (leader, others) = stage.roles();
@@ -325,8 +331,8 @@ fn writers_and_readers_are_ended_when_their_token_is_revoked_and_others_go_on() 
 }
 
 /// ‡ What a crash between `set-auth` and anything written beside log 0 could leave open.
-#[test]
-fn a_node_that_starts_serves_nobody_by_what_may_be_old() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_node_that_starts_serves_nobody_by_what_may_be_old() {
     let (mut stage, root) = guarded(4);
     let (_, others) = stage.roles();
     let index = others[0];
@@ -353,7 +359,7 @@ fn a_node_that_starts_serves_nobody_by_what_may_be_old() {
     assert!(text.starts_with("ok "), "{text}");
 }
 
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn a_token_that_was_revoked_behind_a_partition_is_good_there_until_it_heals_and_not_after_a_start()
 {
     let (mut stage, root) = guarded(5);
@@ -378,8 +384,8 @@ fn a_token_that_was_revoked_behind_a_partition_is_good_there_until_it_heals_and_
     assert_eq!(code(&text), "unauthenticated", "{text}");
 }
 
-#[test]
-fn nobody_hands_out_what_he_lacks_then_and_when_it_is_applied() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn nobody_hands_out_what_he_lacks_then_and_when_it_is_applied() {
     let (mut stage, root) = guarded(6);
     let lead = token("lead", 2);
     let grants = "tokens on cluster\nappend on log/ci-*";
@@ -412,8 +418,8 @@ fn nobody_hands_out_what_he_lacks_then_and_when_it_is_applied() {
     }
 }
 
-#[test]
-fn two_secrets_are_good_for_a_while_and_then_one() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn two_secrets_are_good_for_a_while_and_then_one() {
     let (mut stage, root) = guarded(7);
     let (old, new) = (token("ci", 2), token("ci", 3));
     put(&mut stage, By::Token(&root), &old, "status on cluster");
