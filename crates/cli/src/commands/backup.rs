@@ -12,10 +12,11 @@ use client::backup::{Backup, BackupError, Header, TakeError, Taken, Wrong};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use super::kv;
 use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
-use wire::quantity;
+use wire::{LogKind, quantity};
 
 /// Save a log, or the rows of its machine, to a file or a directory; check backups
 #[derive(Debug, Args)]
@@ -180,12 +181,19 @@ fn save_all(to: &Path, global: &Global) -> Result<()> {
             Failure::usage("several logs are several files: name a directory with --to").into(),
         );
     }
-    let logs = global.client().logs()?;
+    let client = global.client();
+    let logs = client.logs()?;
     // Log 0 names the others, and means nothing elsewhere.
     let logs = logs.iter().filter(|log| log.id != 0 && !log.deleting);
     let mut taken = Vec::new();
     let mut failed = None;
+    let mut has_keys = false;
     for log in logs {
+        // ‡ Which group had which slots is a part of their backup.
+        if client.log(&log.name)?.kind == LogKind::Kv.to_string() {
+            has_keys = true;
+            continue;
+        }
         let below = directory_of(&log.name, to);
         match below.and_then(|below| Ok((take(&log.name, &below, global)?, below))) {
             Ok((one, _)) if global.json => taken.push(one),
@@ -194,6 +202,21 @@ fn save_all(to: &Path, global: &Global) -> Result<()> {
                 eprintln!("logberg: {} is not saved: {error:#}", log.name);
                 failed.get_or_insert(error);
             }
+        }
+    }
+    let keys = has_keys.then(|| kv::take(global, &client, to));
+    match keys.transpose() {
+        Ok(keys) => {
+            for (group, one) in keys.into_iter().flatten() {
+                match global.json {
+                    true => taken.push(one),
+                    false => tell(&group, &to.join(&group), &one)?,
+                }
+            }
+        }
+        Err(error) => {
+            eprintln!("logberg: the groups of keys are not saved: {error:#}");
+            failed.get_or_insert(error);
         }
     }
     if global.json {

@@ -18,13 +18,16 @@ use client::admin::{ChangeSlots, SlotsTold, SlotsVerb};
 use client::{AdminError, Client, NewLog};
 use formats::slots::{name_of, range_of};
 use slots::Span;
-use terminal::exit::{Failure, Kind};
+use terminal::exit::{Failure, Kind, Said};
 use terminal::show;
 use wire::LogKind;
 
+use crate::commands::doctor::finding::Verdict;
 use crate::global::Global;
 use crate::places;
-use findings::findings;
+pub use saving::take;
+
+use findings::{findings, lacks_service};
 use view::{Group, View, groups_of};
 
 /// Groups of keys: make them, and see who serves which slots
@@ -135,7 +138,8 @@ Example:
     /// Show which slots each group serves, who leads it, and which nodes answer clients
     #[command(after_help = "\
 All nodes that are alive are asked, and each place where clients are answered is tried from here. What is wrong
-stands below, with what helps; `logberg doctor` tells it, too.
+stands below, with what helps; `logberg doctor` tells it, too. Ends with 3 if slots are not served, with 8 if something else
+must be changed.
 
 Example:
   logberg kv status
@@ -215,17 +219,25 @@ impl Arguments {
     }
 }
 
+/// Ends with 3 if some slot is not served, with 8 if something else must be changed.
 fn show_view(global: &Global, view: &View) -> Result<()> {
     let found = findings(view);
+    let must = found.iter().any(|finding| finding.verdict == Verdict::Must);
+    let ends = match (lacks_service(view), must) {
+        (true, _) => Err(Said(Kind::Unreachable).into()),
+        (false, true) => Err(Said(Kind::AtRisk).into()),
+        (false, false) => Ok(()),
+    };
     if global.json {
-        return show::print_json(&serde_json::json!({
+        show::print_json(&serde_json::json!({
             "version": view.map.as_ref().map(|map| map.version),
             "groups": view.groups,
             "nodes": view.nodes,
             "moving": view.map.as_ref().map(|map| &map.moving),
             "under_way": view.map.as_ref().map(|map| &map.under_way),
             "findings": found,
-        }));
+        }))?;
+        return ends;
     }
     let mut parts = vec![match view.groups.is_empty() {
         true => "no group serves keys: make them with `logberg kv init`".to_owned(),
@@ -239,7 +251,8 @@ fn show_view(global: &Global, view: &View) -> Result<()> {
         Some(format!("{}\n  help: {change}", finding.found))
     });
     parts.extend(wrong);
-    show::print(parts.join("\n\n"))
+    show::print(parts.join("\n\n"))?;
+    ends
 }
 
 fn init(global: &Global, client: &Client, groups: Option<u16>) -> Result<()> {

@@ -93,7 +93,7 @@ impl Arguments {
         let from = spooled
             .as_ref()
             .map_or(self.from.as_path(), |file| file.path());
-        let backup = open(from)?;
+        let backup = open(from)?.without_older_rows();
         let header = backup.newest().map_err(of_wrong)?;
         let fill: u64 = header.streams.iter().map(|saved| saved.info.trimmed).sum();
         if self.positions.is_none() && fill > FILL_BYTES_MAX {

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::port;
 
-use crate::keys::{Keys, Link, NODES, request, start};
+use crate::keys::{Keys, Link, NODES, keys_status, request, start};
 
 fn text(value: &Value) -> String {
     match value {
@@ -248,7 +248,7 @@ fn doors(directory: &Path, count: usize, elsewhere: Option<Vec<String>>) -> Keys
 }
 
 fn findings(keys: &Keys) -> Vec<(String, String)> {
-    let status = keys.logberg(&["kv", "status"]);
+    let status = keys_status(&keys);
     let findings = status["findings"].as_array().expect("a list").iter();
     let word = |value: &Json| value.as_str().unwrap_or_default().to_owned();
     let told = findings.map(|finding| (word(&finding["verdict"]), word(&finding["found"])));
@@ -270,10 +270,10 @@ fn whoever_asks_is_told_which_nodes_answer_clients() {
     });
     let _link = Link::to(&keys.doors[1]).expect("it is there");
     wait("the client is seen", || {
-        let status = keys.logberg(&["kv", "status"]);
+        let status = keys_status(&keys);
         status["nodes"][1]["clients"].as_u64() >= Some(1)
     });
-    let status = keys.logberg(&["kv", "status"]);
+    let status = keys_status(&keys);
     for (node, door) in status["nodes"]
         .as_array()
         .expect("nodes")

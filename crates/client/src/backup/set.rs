@@ -78,6 +78,15 @@ impl Backup {
         is_there.then_some(self)
     }
 
+    /// The newest part alone, if it has a machine's rows: it has all of them, and nothing in an earlier one is asked for.
+    pub fn without_older_rows(mut self) -> Backup {
+        let has_rows = self.newest().is_ok_and(|header| header.state.is_some());
+        if has_rows && let Some(newest) = self.parts.pop() {
+            self.parts = vec![newest];
+        }
+        self
+    }
+
     /// The bytes of all parts.
     pub fn file_bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.file_bytes).sum()
@@ -241,6 +250,8 @@ fn follows(before: Option<&(Header, Identity)>, header: &Header) -> Result<(), S
     let Some((earlier, identity)) = before else {
         return match header.part {
             1 => Ok(()),
+            // The rows of a machine are whole in each part.
+            _ if header.state.is_some() => Ok(()),
             part => Err(format!(
                 "it is part {part}: the parts before it are needed too, in one directory"
             )),

@@ -232,13 +232,15 @@ impl Door {
 fn left_of(what: &What, map: &Map) -> Result<Vec<Change>, Refused> {
     let mut changes = match what {
         What::Moves(changes) | What::Left(changes) => changes.clone(),
+        // What leaves a group that is to have no slots any more goes on, and nothing else for its sake.
         What::CancelAll => {
             let back = map.moving().into_iter().filter_map(|moving| {
                 let group = moving.from?;
                 let spans = vec![moving.span];
                 Some(Change::Move { spans, group })
             });
-            back.collect()
+            let may = |change: &Change| !matches!(map.changed(change), Err(Refused::NotIn(_)));
+            back.filter(may).collect()
         }
     };
     let refused = changes.iter().find_map(|change| map.changed(change).err());

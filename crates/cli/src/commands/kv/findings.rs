@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use formats::slots::{group_of, name_of};
 
 use super::probe::{self, Probe};
-use super::view::{Group, Node, View};
+use super::view::{Group, Node, Unserved, View, listed_spans};
 use crate::commands::doctor::finding::Finding;
 
 const CHECK: &str = "groups of keys";
@@ -30,6 +30,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
             .filter_map(|group| stood_for(group, view)),
     );
     found.extend(view.groups.iter().filter_map(refused));
+    found.extend(view.groups.iter().filter_map(unserved));
     found.extend(unheard(view));
     found.extend(full(view));
     found.extend(view.nodes.iter().filter_map(|node| reached(node, view)));
@@ -133,6 +134,28 @@ fn refused(group: &Group) -> Option<Finding> {
         format!("node {leader} leads {name} and serves nothing of it: {why}"),
         "what its words say; for a restore: logberg kv restore DIR again, with the same backup, which goes on",
     ))
+}
+
+/// Slots that are said to be a group's, and that it does not have: after a restore of groups one by one, for example.
+fn unserved(group: &Group) -> Option<Finding> {
+    let (name, leader) = (&group.name, group.leader?);
+    let Unserved { slots, why } = group.unserved.as_ref()?;
+    let slots = listed_spans(slots);
+    Some(Finding::must(
+        CHECK,
+        format!("node {leader} leads {name} and serves nothing of its slots {slots}: {why}"),
+        "if it stays so, another group has their keys: logberg kv move SLOTS --to that group, which gives them to it in the map, too (docs/backup.md, \"Keys\")",
+    ))
+}
+
+/// Whether some slot is not served, as far as this is known.
+pub fn lacks_service(view: &View) -> bool {
+    let of_group = |group: &Group| {
+        let has_slots = group.slots.as_ref().is_none_or(|slots| !slots.is_empty());
+        has_slots && (group.leader.is_none() || group.refusal.is_some() || group.unserved.is_some())
+    };
+    let is_given = view.map.as_ref().is_some_and(|map| map.version > 0);
+    !view.groups.is_empty() && (!is_given || view.groups.iter().any(of_group))
 }
 
 /// Nodes that are alive, and do not answer this command.
@@ -327,6 +350,7 @@ mod tests {
             voters: vec![1, 2, 3],
             whole: vec![1, 2, 3],
             refusal: None,
+            unserved: None,
         };
         View {
             map: None,
@@ -439,6 +463,17 @@ mod tests {
             &filled,
             Verdict::Must,
             "node 2 leads kv-2-of-3 and serves nothing of it: a restore has not ended | what its words say",
+        );
+        let mut lacking = view();
+        assert!(lacks_service(&lacking), "nobody tells the map");
+        lacking.groups[0].unserved = Some(Unserved {
+            slots: vec![SlotsRun { first: 7, last: 9 }],
+            why: "nobody has them".to_owned(),
+        });
+        only(
+            &lacking,
+            Verdict::Must,
+            "node 1 leads kv-1-of-3 and serves nothing of its slots 7-9: nobody has them",
         );
         let mut full = view();
         full.full = vec![2];

@@ -8,8 +8,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result};
 use client::Client;
 use client::admin::{ChangeSlots, SlotsPart, SlotsTold, SlotsVerb};
-use client::backup::{Backup, RestoreError, RestoreOptions, hex};
-use formats::slots::{group_of, name_of};
+use client::backup::{Backup, RestoreError, RestoreOptions, Taken, hex};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use terminal::exit::{Failure, Kind};
@@ -33,6 +32,20 @@ struct Done {
 }
 
 pub fn back_up(global: &Global, client: &Client, to: &Path) -> Result<()> {
+    let taken = take(global, client, to)?;
+    let done = taken.into_iter().map(|(group, taken)| Done {
+        group,
+        path: taken.path,
+        rows: taken.rows,
+        bytes: taken.bytes,
+        nothing_new: taken.nothing_new,
+        filled_before: false,
+    });
+    shown(global, &done.collect::<Vec<_>>())
+}
+
+/// Saves all groups, and their map with them.
+pub fn take(global: &Global, client: &Client, to: &Path) -> Result<Vec<(String, Taken)>> {
     if !to.is_dir() {
         let sentence = format!(
             "{} is no directory: make it first, it gets one for each group",
@@ -65,14 +78,7 @@ pub fn back_up(global: &Global, client: &Client, to: &Path) -> Result<()> {
             identity: hex(&taken.identity),
         };
         parts.insert(name.clone(), part);
-        done.push(Done {
-            group: name,
-            path: taken.path,
-            rows: taken.rows,
-            bytes: taken.bytes,
-            nothing_new: taken.nothing_new,
-            filled_before: false,
-        });
+        done.push((name, taken));
     }
     // ‡ Groups are saved one after the other: a slot that moved meanwhile would be there twice, or nowhere.
     let after = client.slots(None)?;
@@ -95,7 +101,7 @@ pub fn back_up(global: &Global, client: &Client, to: &Path) -> Result<()> {
     written.with_context(|| format!("cannot write {}", beside.display()))?;
     let renamed = fs::rename(&beside, &path).and_then(|()| fs::File::open(to)?.sync_all());
     renamed.with_context(|| format!("cannot write {}", path.display()))?;
-    shown(global, &done)
+    Ok(done)
 }
 
 /// Which group had which slots, beside the groups' directories.
@@ -139,15 +145,16 @@ fn open(from: &Path, name: &str, parts: &BTreeMap<String, SavedPart>) -> Result<
     let path = from.join(name);
     let backup = backup::open(&path)?;
     let Some(saved) = parts.get(name) else {
-        return Ok(backup);
+        return Ok(backup.without_older_rows());
     };
-    backup.as_of(saved.part).with_context(|| {
+    let backup = backup.as_of(saved.part).with_context(|| {
         format!(
             "{} lacks part {}, which {MAP} names: take another backup",
             path.display(),
             saved.part
         )
-    })
+    })?;
+    Ok(backup.without_older_rows())
 }
 
 /// Nothing is on its way.
@@ -159,11 +166,17 @@ fn still(map: &SlotsTold) -> Result<()> {
     Err(Failure::new(Kind::Refused, sentence.to_owned()).into())
 }
 
-/// The map that was saved with the groups. `None`: it was saved by a program in which slots stayed where they were.
-fn saved_map(from: &Path) -> Result<Option<SavedMap>> {
+/// The map that was saved with the groups.
+///
+/// ‡ Without it nobody knows which group had which slots: by the names alone, keys of slots that had moved would be where nobody looks for them.
+fn saved_map(from: &Path) -> Result<SavedMap> {
     let path = from.join(MAP);
     if !path.exists() {
-        return Ok(None);
+        let sentence = format!(
+            "{} is not there, and without it nobody knows which group had which slots: bring it back, or take a backup before this one",
+            path.display()
+        );
+        return Err(Failure::new(Kind::NotFound, sentence).into());
     }
     let text = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let damaged = |why: String| {
@@ -181,20 +194,19 @@ fn saved_map(from: &Path) -> Result<Option<SavedMap>> {
         None => saved.parts.is_empty(),
     };
     match is_whole {
-        true => Ok(Some(saved)),
+        true => Ok(saved),
         false => Err(damaged("what it says is not what was saved".to_owned()).into()),
     }
 }
 
 /// Gives the slots to the groups as they were when these were saved.
-fn give_slots(client: &Client, names: &[String], map: Option<&SlotsTold>) -> Result<()> {
-    let moved = map.filter(|map| map.version > 1);
-    let Some(map) = moved else {
+fn give_slots(client: &Client, names: &[String], map: &SlotsTold) -> Result<()> {
+    if map.version <= 1 {
         if client.slots(None)?.version == 0 {
             client.change_slots(&ChangeSlots::join(names))?;
         }
         return Ok(());
-    };
+    }
     let part = |part: &SlotsPart| {
         let SlotsPart {
             first,
@@ -216,33 +228,23 @@ fn give_slots(client: &Client, names: &[String], map: Option<&SlotsTold>) -> Res
 }
 
 pub fn restore(global: &Global, client: &Client, from: &Path) -> Result<()> {
-    let saved = saved_map(from)?;
-    let (map, parts) = match saved {
-        Some(SavedMap { map, parts }) => (Some(map), parts),
-        None => (None, BTreeMap::new()),
-    };
-    let names = match map.as_ref().filter(|map| map.version > 1) {
-        Some(map) => {
-            let known = client.slots(None)?;
-            // ‡ Each group's rows say which slots it has: they fit no other map.
-            let fits = known.version == 0 || known.wanted == map.wanted;
-            if !fits {
-                let sentence = "the slots of the saved cluster had moved, and this cluster has given its slots out otherwise: restore into one without groups of keys";
-                return Err(Failure::new(Kind::Refused, sentence.to_owned()).into());
-            }
-            let names = map.groups.iter().map(|group| group.name.clone());
-            let names: Vec<String> = names.collect();
-            if let Some(missing) = names.iter().find(|name| !from.join(name).is_dir()) {
-                let sentence = format!(
-                    "{missing} is not in {}: without it a part of the slots would be empty",
-                    from.display()
-                );
-                return Err(Failure::new(Kind::NotFound, sentence).into());
-            }
-            names
-        }
-        None => saved_groups(from)?,
-    };
+    let SavedMap { map, parts } = saved_map(from)?;
+    let known = client.slots(None)?;
+    // ‡ Each group's rows say which slots it has: they fit no other map.
+    let fits = known.version == 0 || known.wanted == map.wanted;
+    if map.version > 1 && !fits {
+        let sentence = "the slots of the saved cluster had moved, and this cluster has given its slots out otherwise: restore into one without groups of keys";
+        return Err(Failure::new(Kind::Refused, sentence.to_owned()).into());
+    }
+    let names = map.groups.iter().map(|group| group.name.clone());
+    let names: Vec<String> = names.collect();
+    if let Some(missing) = names.iter().find(|name| !from.join(name).is_dir()) {
+        let sentence = format!(
+            "{missing} is not in {}: without it a part of the slots would be empty; bring single groups back with `logberg restore`",
+            from.display()
+        );
+        return Err(Failure::new(Kind::NotFound, sentence).into());
+    }
     // ‡ All of it is sound, or nothing is written.
     for name in &names {
         let backup = open(from, name, &parts)?;
@@ -282,6 +284,12 @@ pub fn restore(global: &Global, client: &Client, from: &Path) -> Result<()> {
         let filled_before = matches!(restored, Err(RestoreError::FilledBefore(_)));
         let (rows, bytes) = match restored {
             Err(RestoreError::FilledBefore(_)) => (0, 0),
+            Err(RestoreError::NotEmpty(_)) => {
+                let sentence = format!(
+                    "{name} has keys, and groups are filled only as a whole, from nothing: `logberg kv drop` deletes all groups with their keys, and then this fills them"
+                );
+                return Err(Failure::new(Kind::Refused, sentence).into());
+            }
             Err(error) => return Err(restore::failed(error, name)),
             Ok(restored) => (restored.rows.unwrap_or_default(), restored.bytes),
         };
@@ -303,45 +311,9 @@ pub fn restore(global: &Global, client: &Client, from: &Path) -> Result<()> {
         );
         return Err(Failure::new(Kind::Refused, sentence).into());
     }
-    give_slots(client, &names, map.as_ref())?;
+    give_slots(client, &names, &map)?;
     super::spread(client, &names)?;
     shown(global, &done)
-}
-
-/// The groups that have a directory here: all of a cluster, or it is refused.
-fn saved_groups(from: &Path) -> Result<Vec<String>> {
-    let read = fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?;
-    let mut there = Vec::new();
-    for entry in read {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        there.extend(group_of(&name).map(|(_, groups)| groups));
-    }
-    let refuse = |kind, sentence| Err(Failure::new(kind, sentence).into());
-    let Some(groups) = there.first().copied() else {
-        let sentence = format!(
-            "{} holds no backup of groups: no directory such as kv-1-of-3 is in it",
-            from.display()
-        );
-        return refuse(Kind::NotFound, sentence);
-    };
-    if there.iter().any(|other| *other != groups) {
-        let sentence = format!(
-            "{} holds groups of several clusters: {groups} groups are one, and others are there",
-            from.display()
-        );
-        return refuse(Kind::Refused, sentence);
-    }
-    let names: Vec<String> = (1..=groups).map(|group| name_of(group, groups)).collect();
-    match names.iter().find(|name| !from.join(name).is_dir()) {
-        None => Ok(names),
-        Some(missing) => {
-            let sentence = format!(
-                "{missing} is not in {}: without it a part of the slots would be empty; bring single groups back with `logberg restore`",
-                from.display()
-            );
-            refuse(Kind::NotFound, sentence)
-        }
-    }
 }
 
 fn shown(global: &Global, done: &[Done]) -> Result<()> {

@@ -42,6 +42,16 @@ pub struct Group {
     /// The words with which its leader serves nothing of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
+    /// Where it serves some: the runs of slots that are said to be its own and that it serves nothing of, and its words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unserved: Option<Unserved>,
+}
+
+/// Slots that the map gives to a group, and that this does not have.
+#[derive(Clone, Debug, Serialize)]
+pub struct Unserved {
+    pub slots: Vec<SlotsRun>,
+    pub why: String,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -120,6 +130,7 @@ pub fn groups_of(all: &[Status], map: Option<&SlotsTold>) -> Vec<Group> {
             voters,
             whole,
             refusal: None,
+            unserved: None,
         })
     });
     let mut groups: Vec<Group> = groups.collect();
@@ -152,7 +163,7 @@ pub fn shown((first, last): (u16, u16)) -> String {
 }
 
 /// Some spans, and how many more there are.
-fn listed_spans(runs: &[SlotsRun]) -> String {
+pub fn listed_spans(runs: &[SlotsRun]) -> String {
     const SHOWN: usize = 4;
     let first = runs
         .iter()
@@ -247,14 +258,28 @@ fn ask_leader(node: &Node, groups: &mut [Group]) {
     let (Some(place), Some(Probe::Node(_))) = (&node.kv, &node.probe) else {
         return;
     };
-    let led = groups.iter_mut();
-    let led: Vec<&mut Group> = led.filter(|group| group.leader == Some(node.id)).collect();
-    // One without slots serves nothing.
-    let slots: Vec<u16> = led.iter().filter_map(|group| group.first_slot).collect();
-    let refusals = probe::refusals(place, &slots).unwrap_or_default();
-    let asked = led.into_iter().filter(|group| group.first_slot.is_some());
-    for (group, refusal) in asked.zip(refusals) {
-        group.refusal = refusal;
+    for group in groups.iter_mut().filter(|group| group.leader == Some(node.id)) {
+        // One without slots serves nothing.
+        let runs = group.slots.iter().flatten();
+        let mut slots: Vec<u16> = runs.flat_map(|run| run.first..=run.last).collect();
+        if group.slots.is_none() {
+            slots.extend(group.first_slot);
+        }
+        let refusals = probe::refusals(place, &slots).unwrap_or_default();
+        let refused = slots.iter().zip(&refusals);
+        let refused = refused.filter_map(|(slot, why)| Some((*slot, why.as_ref()?)));
+        let refused: Vec<(u16, &String)> = refused.collect();
+        let Some((_, why)) = refused.first().map(|(slot, why)| (*slot, (*why).clone())) else {
+            continue;
+        };
+        match refused.len() == slots.len() {
+            true => group.refusal = Some(why),
+            false => {
+                let spans = spans_of(refused.iter().map(|(slot, _)| (*slot, *slot)));
+                let slots = spans.into_iter().map(run).collect();
+                group.unserved = Some(Unserved { slots, why });
+            }
+        }
     }
 }
 
