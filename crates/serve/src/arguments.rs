@@ -38,7 +38,7 @@ SIGTERM hands leadership over, flushes, and ends with 0; a second one ends at on
 To upgrade, stop one node after the other and start it again as the newer program (`logberg status` shows
 what each speaks). Once all have spoken a newer version for --version-settle, there is no way back.
 
-There is no authentication yet: listen on addresses that only friends can reach.";
+Nobody is asked for a token before `logberg auth enable`, and there is no TLS yet: listen on addresses that only friends can reach.";
 
 #[derive(Debug, Args)]
 pub struct Arguments {

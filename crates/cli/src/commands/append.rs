@@ -120,22 +120,9 @@ impl Arguments {
             let (committed, read) = (place.of_chain(appender.acknowledged()), source.read);
             let stream = place.stream;
             let sentence = format!("stopped: {committed} of {read} bytes read are committed in stream {stream}, which {end}");
-            error.context(self.resumable(stream, committed, sentence))
+            error.context(resumable(stream, committed, sentence, source.length.is_some()))
         })?;
         self.report(global, &appender, closed, place, started.elapsed())
-    }
-
-    fn resumable(&self, stream: StreamName, position: u64, sentence: String) -> Resumable {
-        let place = StreamPlace { stream, position }.to_string();
-        Resumable {
-            sentence,
-            how: match self.file.as_os_str() == "-" {
-                true => format!("to go on, feed the input from byte {position} on to"),
-                false => "to go on".to_owned(),
-            },
-            command: resume::command(std::env::args_os(), &place),
-            place,
-        }
     }
 
     fn copy(
@@ -229,6 +216,20 @@ impl Arguments {
             }));
         }
         show::print(format_args!("stream {stream} closed at {position}"))
+    }
+}
+
+/// The command that goes on. A file is taken up where the stream ends; whatever else is read has to begin there.
+fn resumable(stream: StreamName, position: u64, sentence: String, is_file: bool) -> Resumable {
+    let place = StreamPlace { stream, position }.to_string();
+    Resumable {
+        sentence,
+        how: match is_file {
+            false => format!("to go on, feed the input from byte {position} on to"),
+            true => "to go on".to_owned(),
+        },
+        command: resume::command(std::env::args_os(), &place),
+        place,
     }
 }
 

@@ -108,7 +108,7 @@ Example:
 
 impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
-        let mut doors = Doors::new(self.http, global.timeout);
+        let mut doors = Doors::new(self.http, global.timeout, global.token_file.clone());
         match self.command {
             StreamCommand::Put {
                 name,

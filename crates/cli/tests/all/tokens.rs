@@ -366,6 +366,24 @@ fn the_doors_for_keys_and_streams_ask_for_tokens_too() {
     assert_eq!(get("/healthz", None).status, 200);
     let listed = get("/v1/list/default", Some(app)).text();
     assert!(listed.contains("chat/1"), "{listed}");
+    // The command line shows its token over HTTP, too.
+    let file = place.path().join("app.token");
+    std::fs::write(&file, app).expect("there is room");
+    let read = || {
+        let mut command = logberg(&socket, &["stream", "read", "chat/1", "--http", &http]);
+        command.env_remove("LOGBERG_TOKEN");
+        command
+    };
+    let shown = read()
+        .arg("--token-file")
+        .arg(&file)
+        .output()
+        .expect("it runs");
+    assert_eq!((code(&shown), &shown.stdout[..]), (Some(0), &b"hello"[..]));
+    let none = read().output().expect("it runs");
+    let said = String::from_utf8_lossy(&none.stderr).into_owned();
+    assert_eq!(code(&none), Some(4), "{said}");
+    assert!(said.contains("--token-file"), "{said}");
     // A live read ends when its token is revoked.
     let mut live = get("/v1/stream/chat/1?offset=-1&live=sse", Some(app));
     assert_eq!(live.status, 200);

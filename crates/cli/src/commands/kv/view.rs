@@ -1,9 +1,10 @@
 //! Groups and the nodes that answer clients of keys, as all nodes that are alive tell.
 
 use anyhow::Result;
-use client::Client;
 use client::admin::{SlotsTold, Status};
+use client::answer::Code;
 use client::leader::leaders_by;
+use client::{AdminError, Client};
 use formats::slots::range_of;
 use serde::Serialize;
 use terminal::show;
@@ -182,7 +183,16 @@ impl View {
     /// Asks all nodes, and tries where they answer clients.
     pub fn of(client: &Client) -> Result<View, client::AdminError> {
         let all = client.statuses()?;
-        let map = client.slots(None).ok();
+        let map = match client.slots(None) {
+            Ok(map) => Some(map),
+            // Who may not ask is told so, and not that there is nothing.
+            Err(AdminError::Refused { server, refusal })
+                if matches!(refusal.code, Code::Forbidden | Code::Unauthenticated) =>
+            {
+                return Err(AdminError::Refused { server, refusal });
+            }
+            Err(_) => None,
+        };
         let mut groups = groups_of(&all, map.as_ref());
         // The last is the one that answered first: it said where the others are.
         let known = all.last().map(|status| &status.nodes[..]);
@@ -258,7 +268,10 @@ fn ask_leader(node: &Node, groups: &mut [Group]) {
     let (Some(place), Some(Probe::Node(_))) = (&node.kv, &node.probe) else {
         return;
     };
-    for group in groups.iter_mut().filter(|group| group.leader == Some(node.id)) {
+    for group in groups
+        .iter_mut()
+        .filter(|group| group.leader == Some(node.id))
+    {
         // One without slots serves nothing.
         let runs = group.slots.iter().flatten();
         let mut slots: Vec<u16> = runs.flat_map(|run| run.first..=run.last).collect();

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use client::Credential;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use terminal::exit::{Failure, Kind};
 use ureq::Agent;
@@ -35,6 +36,8 @@ pub enum Twice {
 
 pub struct Doors {
     agent: Agent,
+    /// The token that is shown with each request.
+    credential: Option<Credential>,
     doors: Vec<String>,
     at: usize,
     timeout: Duration,
@@ -46,6 +49,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// The same request was sent before, and nobody knows what came of it.
     pub is_again: bool,
+    /// A token was shown with it.
+    has_shown: bool,
 }
 
 impl Answer {
@@ -83,6 +88,11 @@ impl Answer {
             Some(part.to_owned())
         };
         match (part("message"), part("remedy")) {
+            // What it says of a header is nothing that is typed here.
+            _ if self.status == 401 && !self.has_shown => {
+                "a token is needed: --token-file FILE, or LOGBERG_TOKEN (docs/security.md)"
+                    .to_owned()
+            }
             (Some(message), Some(remedy)) => format!("{message}: {remedy}"),
             // HEAD says no more.
             _ => format!("the node answered {}", self.status),
@@ -91,7 +101,7 @@ impl Answer {
 }
 
 impl Doors {
-    pub fn new(doors: Vec<String>, timeout: Duration) -> Doors {
+    pub fn new(doors: Vec<String>, timeout: Duration, credential: Option<Credential>) -> Doors {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
@@ -102,6 +112,7 @@ impl Doors {
             .build();
         Doors {
             agent: config.into(),
+            credential,
             doors,
             at: 0,
             timeout,
@@ -169,6 +180,10 @@ impl Doors {
         for (name, value) in headers {
             request = request.header(*name, value);
         }
+        if let Some(credential) = &self.credential {
+            let shown = credential.token().reveal();
+            request = request.header("Authorization", format!("Bearer {shown}"));
+        }
         let response = match body {
             Some(body) => self.agent.run(request.body(body)?)?,
             None => self.agent.run(request.body(())?)?,
@@ -180,6 +195,7 @@ impl Doors {
             headers: parts.headers,
             body: limited.read_to_vec()?,
             is_again: false,
+            has_shown: self.credential.is_some(),
         })
     }
 }
