@@ -33,6 +33,8 @@ const INPUT_BYTES_MAX: usize = 256 << 20;
 /// The bytes of replies that clients have not taken, of all together.
 const UNSENT_BYTES_MAX: usize = 256 << 20;
 const CLIENTS_MAX: usize = 10_000;
+/// Without a leader for longer a group's slots are not served: an election has ended by then.
+const ELECTED_WITHIN: Duration = Duration::from_secs(2);
 /// Clients are there for so long behind their last command.
 const LOADED_FOR: Duration = Duration::from_millis(100);
 
@@ -107,6 +109,8 @@ pub struct Door {
     moving: Moving,
     /// Clients that wait for the map of slots to be as they want it.
     wanted: Vec<migrating::Wanted>,
+    /// When all groups were led last, as far as this node knows.
+    led_at: Time,
     /// When a command of a client was taken last.
     asked_at: Option<Time>,
     clients: BTreeMap<u64, Client>,
@@ -160,6 +164,7 @@ impl Door {
             groups: Groups::new(config.advertise),
             guard: Guard::of(config.rights),
             wanted: Vec::new(),
+            led_at: now,
             asked_at: None,
             clients: BTreeMap::new(),
             ready: BTreeSet::new(),
@@ -418,6 +423,9 @@ impl Machine for Door {
 
     fn on_time(&mut self, now: Time) {
         self.groups.look(&self.host);
+        if self.groups.are_led(&self.host) {
+            self.led_at = now;
+        }
         if self.guard.look(now) {
             self.ready.extend(self.clients.keys());
         }

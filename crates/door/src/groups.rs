@@ -203,6 +203,13 @@ impl Groups {
         }
     }
 
+    /// Whether each group of which this node has a replica is led, as far as it knows.
+    pub fn are_led(&self, host: &Host) -> bool {
+        let here = self.known.values();
+        let mut here = here.filter(|known| known.elsewhere.is_none());
+        here.all(|known| self.leads_now(host, &known.name) != Leads::Nobody)
+    }
+
     /// Its leader now, or the last one: ranges never vanish from clients' tables.
     fn leads(&self, host: &Host, known: &Known) -> Leads {
         match (self.leads_now(host, &known.name), &known.last) {

@@ -530,3 +530,28 @@ fn a_transaction_is_bounded_as_a_command_is() {
     std::io::Read::read_exact(&mut link.stream, &mut first).expect("a reply");
     assert_eq!(&first, b"$-1\r\n");
 }
+
+/// Monitoring of Redis Cluster looks at this line.
+#[test]
+fn a_node_that_hears_no_quorum_says_that_the_cluster_fails() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init"]);
+    let state = || {
+        let mut link = Link::to(&keys.doors[0]).expect("it listens");
+        match link.ask(&["CLUSTER", "INFO"]).expect("a reply") {
+            Value::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let is = |state: &str, word: &str| state.contains(&format!("cluster_state:{word}"));
+    wait("it is well", || is(&state(), "ok"));
+    for node in [2, 3] {
+        keys.cluster.kill(node).expect("it dies");
+    }
+    wait("nobody leads", || is(&state(), "fail"));
+    for node in [2, 3] {
+        keys.cluster.restart(node).expect("it starts");
+    }
+    wait("it is well again", || is(&state(), "ok"));
+}

@@ -14,6 +14,7 @@ pub struct Cluster<'a> {
     pub id: [u8; 16],
     pub own: &'a Place,
     pub served: Vec<Served<'a>>,
+    /// Each slot is some group's, and each group is led, or will be in a moment.
     pub is_complete: bool,
     /// The version of the map.
     pub epoch: u32,

@@ -206,7 +206,7 @@ impl Door {
             id: self.groups.cluster(),
             own: self.groups.own(),
             served: self.groups.served(&self.host),
-            is_complete: self.groups.is_complete(),
+            is_complete: self.groups.is_complete() && now < self.led_at + super::ELECTED_WITHIN,
             epoch: self.groups.map().version(),
             moves: self.moves(),
         };

@@ -32,6 +32,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
     found.extend(view.groups.iter().filter_map(refused));
     found.extend(view.groups.iter().filter_map(unserved));
     found.extend(unheard(view));
+    found.extend(silent(view));
     found.extend(full(view));
     found.extend(view.nodes.iter().filter_map(|node| reached(node, view)));
     found.extend(spread(view));
@@ -173,6 +174,24 @@ fn unheard(view: &View) -> Option<Finding> {
     ))
 }
 
+/// Nodes that nobody hears.
+fn silent(view: &View) -> Option<Finding> {
+    let hosts = |node: &&Node| {
+        view.groups
+            .iter()
+            .any(|group| group.voters.contains(&node.id))
+    };
+    let silent = view.nodes.iter().filter(|node| !node.alive).filter(hosts);
+    let silent: Vec<u64> = silent.map(|node| node.id).collect();
+    (!silent.is_empty()).then(|| {
+        let found = format!(
+            "node(s) {} are silent: meanwhile groups have fewer copies",
+            listed(&silent)
+        );
+        Finding::better(CHECK, found, "start or reconnect them (logberg status)")
+    })
+}
+
 fn listed(nodes: &[u64]) -> String {
     let nodes: Vec<String> = nodes.iter().map(u64::to_string).collect();
     nodes.join(" ")
@@ -221,7 +240,9 @@ fn stood_for(group: &Group, view: &View) -> Option<Finding> {
         ));
     }
     let without = voters.iter().filter(|node| !whole.contains(node));
-    let without: Vec<u64> = without.filter(is_heard).copied().collect();
+    let is_silent = |id: &&u64| view.nodes.iter().any(|node| node.id == **id && !node.alive);
+    let without = without.filter(|node| is_heard(node) && !is_silent(node));
+    let without: Vec<u64> = without.copied().collect();
     if without.is_empty() {
         return None;
     }
@@ -513,6 +534,21 @@ mod tests {
             findings(&view).len(),
             2,
             "node 1 says that it lacks a group"
+        );
+    }
+
+    #[test]
+    fn nodes_that_are_silent_are_told_once() {
+        let mut view = view();
+        view.nodes[1].alive = false;
+        for group in &mut view.groups {
+            group.whole = vec![1, 3];
+        }
+        view.groups[1].leader = Some(3);
+        only(
+            &view,
+            Verdict::Better,
+            "node(s) 2 are silent: meanwhile groups have fewer copies",
         );
     }
 
