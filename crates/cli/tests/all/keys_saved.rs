@@ -114,7 +114,7 @@ fn keys_that_were_saved_are_read_again_from_another_cluster() {
         &one,
         &["kv", "restore", plain(&backup)],
         4,
-        "only a new one is filled",
+        "logberg kv drop",
     );
     drop((one, client));
 
@@ -259,7 +259,7 @@ fn a_group_goes_into_no_cluster_that_spreads_slots_otherwise() {
 /// The groups end in a moment.
 fn wait_dropped(keys: &Keys) {
     let begun = Instant::now();
-    while keys_status(&keys)["groups"]
+    while keys_status(keys)["groups"]
         .as_array()
         .is_some_and(|groups| !groups.is_empty())
     {
@@ -359,4 +359,62 @@ fn a_backup_that_stopped_between_two_groups_spoils_none_before_it() {
     fs::remove_file(first.join("part-000001.lbb")).expect("it is there");
     keys.logberg(&["kv", "drop", "--yes"]);
     fails(&keys, &["kv", "restore", plain(&backup)], 5, "part");
+}
+
+/// A backup of everything has the map of slots with the groups; and each part of a group's has all of its rows.
+#[test]
+fn slots_that_moved_come_back_with_a_backup_of_everything_and_are_told_of_without() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let all = directory.path().join("all");
+    fs::create_dir(&all).expect("there is room");
+    let keys = start(&directory.path().join("nodes"));
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    write(&mut client);
+    keys.logberg(&["backup", "--all", "--to", plain(&all)]);
+    keys.logberg(&["kv", "move", "0-3000", "--to", "kv-3-of-3"]);
+    client.told(&["SET", "late", "1"]);
+    let had = read(&mut client);
+    keys.logberg(&["backup", "--all", "--to", plain(&all)]);
+    let older = all.join("kv-1-of-3").join("part-000001.lbb");
+    let mut bytes = fs::read(&older).expect("it is there");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&older, bytes).expect("there is room");
+    keys.logberg(&["kv", "drop", "--yes"]);
+    keys.logberg(&["kv", "restore", plain(&all)]);
+    assert_eq!(read(&mut client), had);
+    let status = keys.run(&["kv", "status"]);
+    assert_eq!(status.status.code(), Some(0));
+    fails(
+        &keys,
+        &["backup", "verify", plain(&all.join("kv-1-of-3"))],
+        6,
+        "part-000001",
+    );
+
+    // One by one they go where their names say, and not where their keys are.
+    keys.logberg(&["kv", "drop", "--yes"]);
+    keys.logberg(&["kv", "init"]);
+    for group in ["kv-1-of-3", "kv-2-of-3", "kv-3-of-3"] {
+        let newest = all.join(group).join("part-000002.lbb");
+        // Nothing was written to some of them since the first.
+        let part = match newest.exists() {
+            true => newest,
+            false => all.join(group).join("part-000001.lbb"),
+        };
+        keys.logberg(&["restore", plain(&part), "--log", group]);
+    }
+    let begun = Instant::now();
+    loop {
+        let output = keys.run(&["kv", "status"]);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.code() == Some(3) && said.contains("serves nothing of its slots 0-3000") {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{said}");
+        thread::sleep(Duration::from_millis(100));
+    }
+    keys.logberg(&["kv", "move", "0-3000", "--to", "kv-3-of-3"]);
+    assert_eq!(read(&mut client), had);
 }
