@@ -569,6 +569,6 @@ mod tests {
         // A node that cannot lead is not compared.
         view.nodes[1].alive = false;
         view.nodes[2].kv = None;
-        only(&view, Verdict::Ok, "");
+        only(&view, Verdict::Better, "node(s) 2 are silent");
     }
 }
