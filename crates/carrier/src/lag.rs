@@ -17,7 +17,7 @@ pub struct Lag {
     most: Duration,
 }
 
-/// What is no lag, and how one is written.
+/// A text that is no lag; it says how one is written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NotALag;
 

@@ -110,7 +110,7 @@ impl<'a, M: Machine + ?Sized> Late<'a, M> {
         }
     }
 
-    /// What the node had under way on a connection that it ends at once.
+    /// Drops the sends under way of a connection that the node ends at once.
     fn drop_held(&mut self, conn: ConnId) {
         let Some(link) = self.links.get_mut(&conn) else {
             return;
@@ -157,7 +157,7 @@ impl<'a, M: Machine + ?Sized> Late<'a, M> {
         }
     }
 
-    /// What the node is told of a completion of the kernel, if it is told at once.
+    /// The completion that the node is told at once, if it is told anything.
     fn heard(&mut self, completion: Completion) -> Option<Completion> {
         match completion {
             Completion::Accepted { conn, .. } => {

@@ -9,7 +9,7 @@ const GREETING: &[u8] = b"logberg/1 peer ";
 /// The bytes that wait on a connection while the node takes them for sent: a long way, not a narrow one.
 pub(crate) const UNDER_WAY_MAX: usize = 16 << 20;
 
-/// Who is at the other end.
+/// The other end of a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Other {
     Node,

@@ -161,7 +161,7 @@ pub(crate) struct Done {
     pub seen: u64,
 }
 
-/// What a command that frees room writes at most beside: what it leaves of a thing, and counts.
+/// The bytes that a command which frees room may write beside: a remainder, and counts.
 const BESIDE_BYTES_MAX: usize = 1_024;
 
 impl Done {

@@ -74,7 +74,7 @@ impl Default for Timing {
     }
 }
 
-/// What an engine is told.
+/// The input of an engine.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A message of another replica of the same log.
@@ -148,7 +148,7 @@ pub struct BytesWritten {
     pub digest: Digest,
 }
 
-/// What an engine asks for, or tells.
+/// The requests and statements of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Make durable, in the order of their numbers, and report with `Input::Durable`.
@@ -255,7 +255,7 @@ pub struct WritePermit {
     pub content: PermitContent,
 }
 
-/// What may be written under a permit.
+/// The content that a permit allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PermitContent {
     /// New bytes of any stream that this leader opened.
@@ -290,7 +290,7 @@ pub enum Role {
     },
 }
 
-/// What happened off the normal path.
+/// Events off the normal path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
     /// This replica prepares a term of its own.

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use crate::{AcceptedTerm, Digest, Era, LogState, PromisedTerm, Slot, SlotRange, Term, Value};
 
-/// What one engine says to another about one log.
+/// A message from one engine to another, about one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A candidate asks whether it should stand.

@@ -76,7 +76,7 @@ pub struct Arguments {
     /// Serve no streams over HTTP
     #[arg(long, conflicts_with = "http")]
     no_http: bool,
-    /// What nodes send each other arrives so much later, as 20ms or 5ms..38ms; clients are beside each node
+    /// Delay what nodes send each other, by 20ms or by 5ms..38ms; clients are beside each node
     #[arg(long, value_name = "LAG")]
     delay: Option<Lag>,
     /// Show the nodes' logs on standard error

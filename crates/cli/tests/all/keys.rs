@@ -537,7 +537,7 @@ fn a_connections_commands_take_effect_in_their_order() {
     assert_eq!(found.len(), 40);
 }
 
-/// What `kv status` says, however it ends.
+/// The answer of `kv status`, however it ends.
 pub fn keys_status(keys: &Keys) -> serde_json::Value {
     let output = keys.run(&["kv", "status"]);
     serde_json::from_slice(&output.stdout).expect("JSON")

@@ -43,7 +43,7 @@ enum What {
     /// Nothing is judged yet.
     Moves(Vec<Change>),
     CancelAll,
-    /// Of what was to change, the part that the map does not have.
+    /// The changes that the map does not have yet.
     Left(Vec<Change>),
 }
 
@@ -232,7 +232,7 @@ impl Door {
 fn left_of(what: &What, map: &Map) -> Result<Vec<Change>, Refused> {
     let mut changes = match what {
         What::Moves(changes) | What::Left(changes) => changes.clone(),
-        // What leaves a group that is to have no slots any more goes on, and nothing else for its sake.
+        // A move out of a group that has left cannot be taken back, and goes on alone.
         What::CancelAll => {
             let back = map.moving().into_iter().filter_map(|moving| {
                 let group = moving.from?;

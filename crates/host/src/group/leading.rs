@@ -88,7 +88,7 @@ struct Seen {
 /// Disks are full.
 pub struct Full {
     pub why: String,
-    /// What frees room is done all the same.
+    /// Commands that free room are executed all the same.
     pub frees: bool,
 }
 

@@ -145,7 +145,7 @@ fn unserved(group: &Group) -> Option<Finding> {
     Some(Finding::must(
         CHECK,
         format!("node {leader} leads {name} and serves nothing of its slots {slots}: {why}"),
-        "if it stays so, another group has their keys: logberg kv move SLOTS --to that group, which gives them to it in the map, too (docs/backup.md, \"Keys\")",
+        "if it stays so, another group has their keys: logberg kv move SLOTS --to that group, which gives them to it in the map, too (docs/backup.md, \"Groups of keys\")",
     ))
 }
 

@@ -185,7 +185,7 @@ impl View {
         let all = client.statuses()?;
         let map = match client.slots(None) {
             Ok(map) => Some(map),
-            // Who may not ask is told so, and not that there is nothing.
+            // A token that may not ask is refused: it is not told that there is nothing.
             Err(AdminError::Refused { server, refusal })
                 if matches!(refusal.code, Code::Forbidden | Code::Unauthenticated) =>
             {

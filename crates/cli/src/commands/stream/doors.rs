@@ -88,7 +88,7 @@ impl Answer {
             Some(part.to_owned())
         };
         match (part("message"), part("remedy")) {
-            // What it says of a header is nothing that is typed here.
+            // The remedy of the node is a header, which nobody types here.
             _ if self.status == 401 && !self.has_shown => {
                 "a token is needed: --token-file FILE, or LOGBERG_TOKEN (docs/security.md)"
                     .to_owned()
