@@ -17,6 +17,7 @@ A client may be shared by threads; a writer and a reader each belong to one thre
 """
 
 import json
+import os
 import secrets
 import select
 import socket
@@ -229,20 +230,31 @@ class _Search:
 
 
 class Client:
-    """A cluster, by the addresses of some of its nodes. `timeout` is how many seconds may pass in which nothing gets on."""
+    """A cluster, by the addresses of some of its nodes. `timeout` is how many seconds may pass in which nothing gets on.
 
-    def __init__(self, servers, timeout=30.0, checksums=True):
+    `token` is shown on each connection, as `logberg token create` printed it; else the one in the environment's LOGBERG_TOKEN, if any.
+    It goes over the network as it is.
+    """
+
+    def __init__(self, servers, timeout=30.0, checksums=True, token=None):
         self.servers = [servers] if isinstance(servers, str) else list(servers)
         if not self.servers:
             raise ValueError("name at least one server, as HOST:PORT or unix:PATH")
         self.timeout, self.checksums = timeout, checksums
+        token = (os.environ.get("LOGBERG_TOKEN", "") if token is None else token).strip()
+        if not all("!" <= letter <= "~" for letter in token):
+            raise ValueError("a token is one word of printable ASCII, as `logberg token create` prints it")
+        self._shown = f"logberg/1 auth {token}\n".encode() if token else b""
+
+    def _link(self, server, verb, words, keys):
+        return _Link(server, self._shown + _request(verb, words, keys))
 
     def _ask(self, verb, *words, **keys):
-        search, line = _Search(self.servers, self.timeout), _request(verb, words, keys)
+        search = _Search(self.servers, self.timeout)
         while True:
             link = None
             try:
-                link = _Link(search.next(), line)
+                link = self._link(search.next(), verb, words, keys)
                 answer = link.line(bytes_max=None)
                 if not answer.startswith("ok"):
                     return _parsed(answer)
@@ -335,7 +347,7 @@ class Reader:
 
     def _open(self):
         keys = {**self._keys, "from": self.position, "format": "framed"}
-        self._link = _Link(self._search.next(), _request("read", [self.log], keys))
+        self._link = self.client._link(self._search.next(), "read", [self.log], keys)
         verb, _, said = _parsed(self._link.line())
         if verb != "reading" or _number(said.get("from")) != self.position:
             raise Corrupt(f"the read was to begin at {self.position}, and the node says {verb} {said}")
@@ -476,7 +488,7 @@ class Writer:
             keys["continues"] = f"{self.stream}@{self._at}"
         elif self._token_known:
             keys["token"] = self._token
-        link = _Link(self._search.next(), _request("append", [self.log], keys))
+        link = self.client._link(self._search.next(), "append", [self.log], keys)
         try:
             while True:
                 verb, words, said = _parsed(link.line())

@@ -10,13 +10,30 @@ use client::{Client, Timeouts};
 use formats::{ClusterId, LogKind};
 use letters::RightsBoard;
 use linux::{Ink, Kernel, KernelConfig, PostOffice};
-use node::Node;
 use node::config::{NodeConfig, Start};
 use node::hosted::Hosts;
+use node::{Node, StartError};
+use store::ManifestError;
 use terminal::exit::{Failure, Kind};
 
 use crate::sockets::Inner;
 use crate::{admin, door, in_memory, sockets, streams};
+
+/// A directory that belongs to something else is refused, one that lacks a word is wrong usage, and one that lost what a node
+/// needs is what `logberg verify` ends with 9 for.
+fn kind_of(error: &StartError) -> Kind {
+    match error {
+        StartError::Foreign(_) => Kind::Refused,
+        StartError::NothingHere(_) | StartError::NotJoined(_) => Kind::Usage,
+        StartError::Io { .. } | StartError::Full(_) => Kind::Failure,
+        StartError::Manifest(ManifestError::Locked(_)) => Kind::Refused,
+        StartError::Manifest(ManifestError::Io { .. } | ManifestError::Version { .. }) => {
+            Kind::Failure
+        }
+        StartError::Manifest(_) => Kind::Lost,
+        StartError::Past(_) | StartError::Less { .. } | StartError::Recover { .. } => Kind::Lost,
+    }
+}
 
 /// Runs a node until it ends, and says why if that is no good end. `also`: its addresses besides the first; `own`: the
 /// socket for this machine's own commands; `lag`: what it sends to other nodes arrives so much later.
@@ -122,7 +139,7 @@ pub fn serve(
     let mut disk = kernel.disk();
     let started = Node::start(config, &mut *disk, linux::now());
     let started = started
-        .map_err(|error| anyhow::Error::from(Failure::new(Kind::Failure, error.to_string())));
+        .map_err(|error| anyhow::Error::from(Failure::new(kind_of(&error), error.to_string())));
     // The directory is this process' by now, and so is the socket in it.
     let started = started.and_then(|node| {
         sockets::bind_own(&mut kernel, own, &data)?;

@@ -88,9 +88,15 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The error is a sentence that shows the place.
+    /// The error shows the place, and how to see what each setting looks like.
     pub fn parse(text: &str) -> Result<Settings, String> {
-        toml::from_str(text).map_err(|error: toml::de::Error| error.to_string().trim().to_owned())
+        toml::from_str(text).map_err(|error: toml::de::Error| {
+            let what = error.to_string();
+            format!(
+                "{}\n`logberg node --print-config` shows each setting as it is written",
+                what.trim()
+            )
+        })
     }
 
     /// Fails for numbers that TOML does not have.
@@ -153,7 +159,10 @@ mod one_or_many {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(
+        untagged,
+        expecting = "no address; write \"127.0.0.1:7117\", or a list of such"
+    )]
     enum Said {
         One(String),
         Many(Vec<String>),
@@ -250,6 +259,8 @@ mod tests {
             ("version-settle = \"1y\"", "write 90, 90s, 15m, 1h or 7d"),
             ("version-settle = -5", "write 90, 90s, 15m, 1h or 7d"),
             ("http-long-poll = \"never\"", "a time"),
+            ("listen = 5", "write \"127.0.0.1:7117\""),
+            ("voters = \"three\"", "logberg node --print-config"),
         ] {
             let refused = Settings::parse(text).expect_err(text);
             assert!(refused.contains(remedy), "{text}: {refused}");

@@ -6,7 +6,7 @@
 //! | 1 | failure |
 //! | 2 | wrong usage |
 //! | 3 | nobody reachable, no quorum, or no answer in time |
-//! | 4 | refused: the log has a writer, another writer took over, a disk is full, a log has too many streams, a node cannot lead, too great a risk, no token, or none that allows it |
+//! | 4 | refused: the log has a writer, another writer took over, a disk is full, a place behind the end, too few voters for so many copies, a log has too many streams, a node cannot lead, too great a risk, a directory of something else, no token, or none that allows it |
 //! | 5 | no such log, stream, node or file |
 //! | 6 | bytes arrived damaged, or a node answered what cannot be |
 //! | 7 | the bytes asked for were trimmed |
@@ -224,7 +224,7 @@ fn of_read(error: &ReadError) -> Kind {
         ReadError::Refused { refusal, .. } if refusal.code == Code::NotLeader => Kind::NotFound,
         ReadError::Refused { refusal, .. } => of_refusal(refusal),
         ReadError::Trimmed { .. } | ReadError::StreamTrimmed { .. } => Kind::Trimmed,
-        ReadError::PastEnd { .. } => Kind::Failure,
+        ReadError::PastEnd { .. } => Kind::Refused,
     }
 }
 
@@ -244,6 +244,7 @@ fn of_refusal(refusal: &client::Refusal) -> Kind {
         Code::UnknownLog | Code::UnknownStream | Code::UnknownNode | Code::UnknownToken => {
             Kind::NotFound
         }
+        Code::BadRequest => Kind::Usage,
         Code::Busy
         | Code::Superseded
         | Code::Full
@@ -254,13 +255,24 @@ fn of_refusal(refusal: &client::Refusal) -> Kind {
         | Code::CannotLead
         | Code::Unauthenticated
         | Code::Forbidden
+        | Code::WrongCluster
+        | Code::Version
+        | Code::PastEnd
+        | Code::NotEmpty
+        | Code::FilledBefore
+        | Code::Removed
+        | Code::OldCopy
+        | Code::NoProof
         | Code::Refused => Kind::Refused,
-        Code::NoQuorum | Code::NotLeader | Code::ShuttingDown | Code::Overloaded => {
-            Kind::Unreachable
-        }
+        Code::NoQuorum
+        | Code::NotLeader
+        | Code::NotHere
+        | Code::NoMachine
+        | Code::ShuttingDown
+        | Code::Overloaded => Kind::Unreachable,
         Code::Trimmed => Kind::Trimmed,
         Code::NotInForce => Kind::NotInForce,
-        _ => Kind::Failure,
+        Code::Other(_) => Kind::Failure,
     }
 }
 

@@ -46,17 +46,65 @@ pub fn refuse_usage(program: &str, error: &clap::Error, json: bool) -> ExitCode 
         let _ = show::print_json(&object);
         return ExitCode::SUCCESS;
     }
-    if matches!(
+    let is_answer = matches!(
         error.kind(),
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    ) || !json
-    {
+    );
+    if is_answer {
         // Nobody is left to tell if this fails.
         let _ = error.print();
         return ExitCode::from(error.exit_code() as u8);
     }
-    let text = error.render().to_string();
+    if !json {
+        let text = error.render();
+        match show::colours_on_stderr() {
+            true => eprint!("{}", worded(text.ansi().to_string())),
+            false => eprint!("{}", worded(text.to_string())),
+        }
+        return ExitCode::from(error.exit_code() as u8);
+    }
+    let text = worded(error.render().to_string());
     let first = text.lines().next().unwrap_or_default();
     let sentence = first.strip_prefix("error: ").unwrap_or(first);
     exit::report(program, &Failure::usage(sentence).into(), json)
+}
+
+/// Numbers are parsed by the standard library, whose words name no remedy.
+fn worded(text: String) -> String {
+    const WORDS: [(&str, &str); 3] = [
+        (
+            "invalid digit found in string",
+            "no whole number; write one such as 3",
+        ),
+        (
+            "cannot parse integer from empty string",
+            "no whole number; write one such as 3",
+        ),
+        (
+            "number too large to fit in target type",
+            "too large a number; write one such as 3",
+        ),
+    ];
+    let mut text = text;
+    for (theirs, ours) in WORDS {
+        text = text.replace(theirs, ours);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Arg, Command, value_parser};
+
+    #[test]
+    fn a_number_that_is_none_is_refused_with_the_remedy() {
+        for wrong in ["", "abc", "-1", "3.5", "99999999999"] {
+            let number = Arg::new("n").long("n").value_parser(value_parser!(u32));
+            let program = Command::new("x").arg(number);
+            let refused = program.try_get_matches_from(["x", &format!("--n={wrong}")]);
+            let said = worded(refused.expect_err(wrong).render().to_string());
+            assert!(said.contains("; write one such as 3"), "{wrong}: {said}");
+        }
+    }
 }

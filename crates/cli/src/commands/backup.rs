@@ -61,11 +61,13 @@ pub struct Arguments {
 enum BackupCommand {
     /// Read a backup and check every byte against its checksums
     #[command(after_help = "\
-Ends with 6 if it is damaged, cut or not all there, and says where.
+Ends with 6 if it is damaged, cut or not all there, and says where. What comes on standard input is kept in a file first.
 
 Example:
-  logberg backup verify /backup/main --json")]
+  logberg backup verify /backup/main --json
+  ssh store cat main.lbb | logberg backup verify -")]
     Verify {
+        /// A backup; - is standard input
         #[arg(value_name = "FILE|DIR")]
         path: PathBuf,
     },
@@ -283,8 +285,19 @@ fn saved<'a>(path: &'a Path, header: &'a Header, bytes: u64, file_bytes: u64) ->
     }
 }
 
+/// A copy of standard input, where `-` names it: a backup is read from its end, and twice to restore it.
+pub fn spooled(path: &Path) -> Result<Option<tempfile::NamedTempFile>> {
+    if path != Path::new("-") {
+        return Ok(None);
+    }
+    let mut file = tempfile::Builder::new().suffix(".lbb").tempfile()?;
+    io::copy(&mut io::stdin().lock(), &mut file).context("cannot copy standard input")?;
+    Ok(Some(file))
+}
+
 fn check(path: &Path, global: &Global) -> Result<()> {
-    let backup = open(path)?;
+    let spooled = spooled(path)?;
+    let backup = open(spooled.as_ref().map_or(path, |file| file.path()))?;
     let bar = bar(global, "checked");
     bar.set_length(backup.file_bytes());
     let (mut bytes, mut rows) = (0, 0);

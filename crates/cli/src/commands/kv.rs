@@ -113,10 +113,14 @@ Nothing brings the keys back but a backup. `logberg kv init` makes new groups af
 
 Example:
   logberg kv backup --to /backup/keys
+  logberg kv drop --plan
   logberg kv drop --yes")]
     Drop {
-        /// Confirm (required, except on a terminal, where it is asked)
+        /// Say which groups would be deleted, and do nothing
         #[arg(long)]
+        plan: bool,
+        /// Confirm (required, except on a terminal, where it is asked)
+        #[arg(long, conflicts_with = "plan")]
         yes: bool,
     },
     /// Show which group is to serve which slots, what is on its way, and what was wanted before
@@ -212,7 +216,7 @@ impl Arguments {
             Command::Balance { how } => {
                 moving::change(global, &client, SlotsVerb::Balance, Vec::new(), None, how)
             }
-            Command::Drop { yes } => moving::drop_all(global, &client, yes),
+            Command::Drop { plan, yes } => moving::drop_all(global, &client, plan, yes),
             Command::Map { version, wait } => moving::map(global, &client, version, wait),
             Command::Status => show_view(global, &View::of(&client)?),
         }

@@ -94,6 +94,7 @@ Example:
     Retain {
         #[arg(value_name = "NAME")]
         name: String,
+        /// A size, an age, both with a comma between them, or `forever`
         #[arg(value_name = "SIZE,AGE")]
         retention: Retention,
     },
@@ -174,7 +175,9 @@ impl Arguments {
                 let log = client.retain(&name, &retention.to_string())?;
                 match global.json {
                     true => show::print_json(&log),
-                    false => show::print(format_args!("{} keeps {}", log.name, log.retention)),
+                    false => {
+                        show::print(format_args!("{}: retention: {}", log.name, log.retention))
+                    }
                 }
             }
             LogCommand::Set {
@@ -234,7 +237,7 @@ impl Arguments {
                 if global.json {
                     return show::print_json(&logs);
                 }
-                let mut table = show::table(&["LOG", "ID", "KEEPS"]);
+                let mut table = show::table(&["LOG", "ID", "RETENTION"]);
                 for log in logs {
                     let id = show::number(log.id);
                     let keeps = match log.deleting {

@@ -1,14 +1,13 @@
 //! `logberg restore`: a new log from a backup, or the rows of an empty machine.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Error, Result};
 use clap::{Args, ValueEnum};
 use client::backup::{RestoreError, RestoreOptions, Restored};
 use serde::Serialize;
 
-use super::backup::{bar, of_wrong, open};
+use super::backup::{bar, of_wrong, open, spooled};
 use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
@@ -86,10 +85,7 @@ struct Renamed<'a> {
 
 impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
-        let spooled = match self.from == Path::new("-") {
-            true => Some(spool()?),
-            false => None,
-        };
+        let spooled = spooled(&self.from)?;
         let from = spooled
             .as_ref()
             .map_or(self.from.as_path(), |file| file.path());
@@ -120,13 +116,6 @@ impl Arguments {
             false => show::print(render(&restored)),
         }
     }
-}
-
-/// A copy of standard input: a backup is read twice, first to check it.
-fn spool() -> Result<tempfile::NamedTempFile> {
-    let mut file = tempfile::Builder::new().suffix(".lbb").tempfile()?;
-    io::copy(&mut io::stdin().lock(), &mut file).context("cannot copy standard input")?;
-    Ok(file)
 }
 
 pub fn failed(error: RestoreError, log: &str) -> Error {

@@ -614,7 +614,7 @@ fn logs_are_created_and_listed() {
     let output = run(&cluster, &["log", "create", "orders"]);
     assert_eq!(code(&output), Some(4));
     let output = run(&cluster, &["log", "list"]);
-    assert_eq!(out(&output), "LOG     ID  KEEPS\norders   1  forever\n");
+    assert_eq!(out(&output), "LOG     ID  RETENTION\norders   1  forever\n");
 }
 
 #[test]

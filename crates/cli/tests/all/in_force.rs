@@ -75,7 +75,7 @@ fn what_a_log_cannot_hear_is_agreed_and_not_yet_in_force_and_the_same_command_wa
         &["agreed, not yet in force in some"],
     );
     start(&mut cluster, [2, 3]);
-    ends_with(&cluster.run(&retain), 0, &["some keeps 1GB"]);
+    ends_with(&cluster.run(&retain), 0, &["some: retention: 1GB"]);
     ends_with(&cluster.run(&weight), 0, &["done"]);
     wait_for(
         || (!says(&cluster, "not-in-force")).then_some(()),

@@ -370,6 +370,7 @@ fn what_json_prints_of_keys_and_named_streams_is_as_the_page_says() {
     std::fs::create_dir(path("keys")).unwrap();
     let keys = path("keys");
     let commands: &[(&str, &[&str])] = &[
+        ("kv drop", &["kv", "drop", "--plan"]),
         ("kv drop", &["kv", "drop", "--yes"]),
         ("kv init", &["kv", "init"]),
         ("kv status", &["kv", "status"]),

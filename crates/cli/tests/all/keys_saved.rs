@@ -235,6 +235,9 @@ fn a_group_goes_into_no_cluster_that_spreads_slots_otherwise() {
     let file = directory.path().join("first.lbb");
     keys.logberg(&["backup", "kv-1-of-2", "--to", plain(&file)]);
     fails(&keys, &["kv", "drop"], 2, "--yes");
+    let plan = keys.logberg(&["kv", "drop", "--plan"]);
+    assert_eq!(plan["slots"], 16_384, "{plan}");
+    assert_eq!(client.told(&["GET", "a"]), Value::bulk("1"));
     keys.logberg(&["kv", "drop", "--yes"]);
     let begun = Instant::now();
     while keys_status(&keys)["groups"]

@@ -47,7 +47,7 @@ fn an_old_copy_of_a_directory_is_refused_by_name_at_every_start_and_the_newer_on
     wait_for(|| tells(status()).then_some(()), status);
     for _ in 0..2 {
         let again = cluster.nodes[2].run();
-        assert_eq!(again.status.code(), Some(1), "{}", err(&again));
+        assert_eq!(again.status.code(), Some(9), "{}", err(&again));
         let said = err(&again);
         assert!(
             said.contains("is an old copy, and no node starts from it"),
@@ -81,7 +81,7 @@ fn what_was_cut_off_after_a_clean_stop_is_told_by_start_and_verify_in_one_senten
     fs::rename(&newest, &aside).expect("it can be moved");
     let sentence = "ended with record";
     let refused = cluster.nodes[2].run();
-    assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
+    assert_eq!(refused.status.code(), Some(9), "{}", err(&refused));
     assert!(err(&refused).contains(sentence), "{}", err(&refused));
     let verified = run(&["verify", data.to_str().unwrap()]);
     assert_eq!(verified.status.code(), Some(9), "{}", out(&verified));
@@ -116,7 +116,7 @@ fn a_directory_without_its_list_of_starts_is_refused_by_start_and_verify_alike()
     let verified = run(&["verify", data.to_str().unwrap()]);
     assert_eq!(verified.status.code(), Some(9), "{}", out(&verified));
     let ended = cluster.nodes[2].run();
-    assert_eq!(ended.status.code(), Some(1), "{}", err(&ended));
+    assert_eq!(ended.status.code(), Some(9), "{}", err(&ended));
     let sentence = "starts is damaged (it is gone): restore it";
     for said in [err(&verified), err(&ended)] {
         assert!(said.contains(sentence), "{said}");

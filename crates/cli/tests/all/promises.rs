@@ -145,7 +145,7 @@ fn a_node_whose_disk_hangs_keeps_its_directory_until_the_last_write_has_ended() 
     let data = cluster.nodes[hangs].data.clone();
     let mut next = Node::new(data, format!("{}:7009", cluster.ip), &[]);
     next.start();
-    assert_eq!(next.wait(), Some(1), "{}", next.said());
+    assert_eq!(next.wait(), Some(4), "{}", next.said());
     let said = next.said();
     let sentence = "in use by another process: stop that one, or choose another directory";
     assert!(said.contains(sentence), "{said}");

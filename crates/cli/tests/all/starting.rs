@@ -19,11 +19,11 @@ fn lone(directory: &Path, arguments: &[&str]) -> Node {
     )
 }
 
-/// Ends with 1 and one sentence that contains each of these.
-fn check_refuses(node: &Node, parts: &[&str]) {
+/// Ends with that code and one sentence that contains each of these.
+fn check_refuses(node: &Node, code: i32, parts: &[&str]) {
     let output = node.run();
     let said = err(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(output.status.code(), Some(code), "{said}");
     let sentence = said.lines().last().unwrap_or_default();
     assert!(sentence.starts_with("logberg: "), "{said}");
     for part in parts {
@@ -59,7 +59,7 @@ fn a_port_in_use_is_named() {
     let directory = tempfile::tempdir().expect("a place");
     let node = lone(&directory.path().join("d"), &["--bootstrap"]);
     let _other = TcpListener::bind(&node.listen).expect("a free port");
-    check_refuses(&node, &[&node.listen, "in use", "--listen"]);
+    check_refuses(&node, 1, &[&node.listen, "in use", "--listen"]);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn an_address_that_is_not_ours_is_refused() {
     let directory = tempfile::tempdir().expect("a place");
     let mut node = lone(&directory.path().join("d"), &["--bootstrap"]);
     node.listen = "203.0.113.1:7001".to_owned();
-    check_refuses(&node, &["203.0.113.1:7001", "--listen"]);
+    check_refuses(&node, 1, &["203.0.113.1:7001", "--listen"]);
 }
 
 #[test]
@@ -75,9 +75,10 @@ fn a_file_in_the_place_of_the_directory_is_refused() {
     let directory = tempfile::tempdir().expect("a place");
     let file = directory.path().join("d");
     fs::write(&file, "a file").expect("room");
-    check_refuses(&lone(&file, &["--bootstrap"]), &["/d", "--data"]);
+    check_refuses(&lone(&file, &["--bootstrap"]), 1, &["/d", "--data"]);
     check_refuses(
         &lone(&file.join("below"), &["--bootstrap"]),
+        1,
         &["below", "--data"],
     );
     assert_eq!(fs::read_to_string(&file).expect("there"), "a file");
@@ -121,7 +122,7 @@ fn a_directory_that_may_not_be_written_is_refused() {
 fn an_empty_directory_needs_bootstrap_or_join() {
     let directory = tempfile::tempdir().expect("a place");
     let place = directory.path().join("d");
-    check_refuses(&lone(&place, &[]), &["/d", "--bootstrap", "--join"]);
+    check_refuses(&lone(&place, &[]), 2, &["/d", "--bootstrap", "--join"]);
 }
 
 #[test]
@@ -133,6 +134,7 @@ fn a_directory_of_something_else_is_left_alone() {
     for words in [&["--bootstrap"][..], &["--join", "127.0.0.1:1"]] {
         check_refuses(
             &lone(&place, words),
+            4,
             &["photos", "not a Logberg directory", "--data"],
         );
     }
@@ -169,7 +171,7 @@ fn a_node_that_has_not_joined_yet_needs_servers_to_ask() {
     );
     node.kill();
     for words in [&[][..], &["--bootstrap"]] {
-        check_refuses(&lone(&place, words), &["node2", "--join HOST:PORT"]);
+        check_refuses(&lone(&place, words), 2, &["node2", "--join HOST:PORT"]);
     }
     let cluster = Cluster::start(1);
     node.arguments = vec!["--join".to_owned(), cluster.nodes[0].listen.clone()];
@@ -184,9 +186,9 @@ fn a_node_that_has_not_joined_yet_needs_servers_to_ask() {
 fn a_directory_in_use_is_refused_and_its_user_goes_on() {
     let cluster = Cluster::start(1);
     let mut second = lone(&cluster.nodes[0].data, &[]);
-    check_refuses(&second, &["node1", "in use"]);
+    check_refuses(&second, 4, &["node1", "in use"]);
     second.arguments.push("--bootstrap".to_owned());
-    check_refuses(&second, &["node1", "in use"]);
+    check_refuses(&second, 4, &["node1", "in use"]);
     cluster.append("main", &[], Content::new(2, 1000));
     cluster.check_same("main", &[Content::new(2, 1000)]);
 }
@@ -196,7 +198,7 @@ fn a_newer_manifest_needs_a_newer_program() {
     let (cluster, content) = served();
     let node = &cluster.nodes[0];
     edit_manifest(&node.data, 9, |body| body);
-    check_refuses(node, &["manifest", "version 9", "newer program"]);
+    check_refuses(node, 1, &["manifest", "version 9", "newer program"]);
     edit_manifest(&node.data, 1, |body| body);
     check_reads_again(cluster, content);
 }
@@ -213,7 +215,7 @@ fn a_newer_segment_needs_a_newer_program_and_stays() {
     let checksum = crc32c::crc32c_append(crc32c::crc32c(&newer[..8]), &newer[12..4096]);
     newer[8..12].copy_from_slice(&checksum.to_le_bytes());
     fs::write(&first, &newer).expect("room");
-    check_refuses(node, &["log-1", "newer"]);
+    check_refuses(node, 9, &["log-1", "newer"]);
     assert!(fs::read(&first).expect("still there") == newer);
     fs::write(&first, whole).expect("room");
     check_reads_again(cluster, content);
@@ -236,7 +238,7 @@ fn a_damaged_manifest_is_no_empty_directory() {
     flipped[60] ^= 4;
     for damaged in [half, flipped, Vec::new(), b"hello\n".to_vec()] {
         fs::write(&path, &damaged).expect("room");
-        check_refuses(node, &["manifest", "damaged"]);
+        check_refuses(node, 9, &["manifest", "damaged"]);
         assert!(fs::read(&path).expect("still there") == damaged);
     }
 }
@@ -282,6 +284,7 @@ fn a_manifest_without_its_logs_is_a_lost_disk() {
     for words in [&["--bootstrap"][..], &["--join", "127.0.0.1:1"], &[]] {
         check_refuses(
             &lone(&place, words),
+            9,
             &["log-0", "disk is lost", "join again"],
         );
     }
@@ -294,7 +297,7 @@ fn a_log_directory_that_was_emptied_is_no_new_log() {
     for segment in node.segments(1) {
         fs::remove_file(segment).expect("ours");
     }
-    check_refuses(node, &["log 1", "log-1"]);
+    check_refuses(node, 9, &["log 1", "log-1"]);
 }
 
 #[test]

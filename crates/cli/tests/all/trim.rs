@@ -194,7 +194,7 @@ fn a_trim_that_cannot_be_meant_is_refused_with_a_reason() {
     assert_eq!(code, 5, "{why}");
     let (code, why) = refused(&["main", "--before", &format!("{name}@1001")]);
     assert!(
-        code == 1 && why.contains("1000 bytes long"),
+        code == 4 && why.contains("1000 bytes long"),
         "{code}: {why}"
     );
     // A typo deletes nothing.
@@ -209,9 +209,9 @@ fn a_trim_that_cannot_be_meant_is_refused_with_a_reason() {
             2,
             "a bare number could be meant as bytes or as slots",
         ),
-        ("@999999999999", 1, "main has 1000 bytes of output"),
-        ("@1001", 1, "main has 1000 bytes of output"),
-        ("slot:999999999999", 1, "is past the end of main"),
+        ("@999999999999", 4, "main has 1000 bytes of output"),
+        ("@1001", 4, "main has 1000 bytes of output"),
+        ("slot:999999999999", 4, "is past the end of main"),
     ] {
         for yes in [&[][..], &["--yes"]] {
             let (code, why) = refused(&[&["main", "--before", place], yes].concat());
@@ -270,7 +270,7 @@ fn a_position_means_the_same_to_a_trim_and_to_a_read() {
 fn a_log_keeps_what_its_retention_says() {
     let cluster = Cluster::start(3);
     let said = cluster.run_well(&["log", "retain", "main", "2MiB"]);
-    assert_eq!(said, "main keeps 2MiB\n");
+    assert_eq!(said, "main: retention: 2MiB\n");
     let refused = cluster.run(&["log", "retain", "main", "7"]);
     assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
     let logs = json(&cluster.run_well(&["log", "list", "--json"]));

@@ -132,7 +132,7 @@ impl Judged {
         );
         match answers {
             true => node.kill(),
-            false => assert_eq!(node.wait(), Some(1)),
+            false => assert_eq!(node.wait(), Some(9)),
         }
         match (
             answers,
@@ -213,7 +213,7 @@ fn a_segment_missing_in_the_middle_is_named_and_not_expected_from_peers() {
     );
     let node = &mut cluster.nodes[0];
     node.start();
-    assert_eq!(node.wait(), Some(1));
+    assert_eq!(node.wait(), Some(9));
     assert!(
         node.said().contains("segment 2 is missing between two"),
         "{}",
@@ -243,7 +243,7 @@ fn verify_says_that_a_node_does_not_start_in_the_words_of_the_start() {
     assert!(said.contains("the promise is unknown"), "{said}");
     assert!(!said.contains("let the node run"), "{said}");
     node.start();
-    assert_eq!(node.wait(), Some(1));
+    assert_eq!(node.wait(), Some(9));
     assert!(
         node.said().contains("the promise is unknown"),
         "{}",

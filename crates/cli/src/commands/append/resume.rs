@@ -74,12 +74,13 @@ pub fn resume(
         let length = end.length;
         if position > length {
             let sentence = format!(
-                "stream {stream} has {length} bytes, fewer than --continue says: it is not the one that was left"
+                "stream {stream} has {length} bytes, fewer than --continue says: it is not the one that was left{}",
+                first_of(&streams, stream)
             );
             return Err(Failure::usage(sentence).into());
         }
         source.skip(position, length)?;
-        compare(client, log, stream, length, source)?;
+        compare(client, log, (stream, &streams), length, source)?;
         if end.is_closed {
             return match source.is_at_end()? {
                 true => Ok(Resumed::Closed(length)),
@@ -114,7 +115,7 @@ pub fn resume(
 fn compare(
     client: &Client,
     log: &str,
-    stream: StreamName,
+    (stream, streams): (StreamName, &[StreamInfo]),
     length: u64,
     source: &mut Source,
 ) -> Result<()> {
@@ -151,9 +152,28 @@ fn compare(
     let count = kept.len();
     let sentence = format!(
         "the {count} bytes of stream {stream} before byte {length} are not those of the input: that is not what was appended; nothing was \
-         changed"
+         changed{}",
+        first_of(streams, stream)
     );
     Err(Failure::usage(sentence).into())
+}
+
+/// A hint for who named a later stream of a chain: its bytes are counted from the first one's beginning.
+fn first_of(streams: &[StreamInfo], named: StreamName) -> String {
+    let mut first = named.to_string();
+    for stream in streams.iter().rev() {
+        if stream.name == first
+            && let Some(continues) = &stream.continues
+        {
+            first.clone_from(&continues.stream);
+        }
+    }
+    match first == named.to_string() {
+        true => String::new(),
+        false => format!(
+            ". {named} continues {first}: if the input begins there, say --continue {first}"
+        ),
+    }
 }
 
 /// Follows a chain to its end.
@@ -210,6 +230,7 @@ pub fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use client::admin::Continues;
 
     fn stream(name: &str, length: u64, end: StreamEnd, continued_by: Option<&str>) -> StreamInfo {
         StreamInfo {
@@ -239,6 +260,30 @@ mod tests {
         assert!(!open.is_closed);
         assert!(end("3.1.1").is_some_and(|end| end.is_closed && end.length == 7));
         assert_eq!(end("9.9.9"), None);
+    }
+
+    #[test]
+    fn who_names_a_later_stream_is_told_the_first_of_its_chain() {
+        let mut streams = [
+            stream("1.1.1", 10, StreamEnd::Cut, Some("2.1.1")),
+            stream("3.1.1", 7, StreamEnd::Closed, None),
+            stream("2.1.1", 5, StreamEnd::Cut, Some("4.1.1")),
+            stream("4.1.1", 5, StreamEnd::Open, None),
+        ];
+        let behind = |stream: &str| {
+            let stream = stream.to_owned();
+            Some(Continues { stream, at: 0 })
+        };
+        streams[2].continues = behind("1.1.1");
+        streams[3].continues = behind("2.1.1");
+        let said = |name: &str| first_of(&streams, name.parse().expect("a name"));
+        assert!(
+            said("4.1.1").contains("say --continue 1.1.1"),
+            "{}",
+            said("4.1.1")
+        );
+        assert_eq!(said("1.1.1"), "");
+        assert_eq!(said("3.1.1"), "");
     }
 
     #[test]

@@ -188,7 +188,7 @@ fn wait(global: &Global, client: &Client) -> Result<()> {
     }
 }
 
-pub fn drop_all(global: &Global, client: &Client, yes: bool) -> Result<()> {
+pub fn drop_all(global: &Global, client: &Client, plan: bool, yes: bool) -> Result<()> {
     let map = client.slots(None)?;
     let names: Vec<String> = match map.version {
         // Where a restore stopped there are groups with keys, and no slots are given out yet.
@@ -201,12 +201,13 @@ pub fn drop_all(global: &Global, client: &Client, yes: bool) -> Result<()> {
             false => show::print("there are no groups: nothing to delete"),
         };
     }
-    let what = format!(
-        "this deletes all keys, with the groups {}",
-        names.join(", ")
-    );
-    confirmed(&what, yes)?;
+    let groups = names.join(", ");
+    if !plan {
+        let what = format!("this deletes all keys, with the groups {groups}");
+        confirmed(&what, yes)?;
+    }
     let changed = match map.version {
+        0 if plan => SlotsChanged::default(),
         0 => {
             for name in &names {
                 match client.delete_log(name) {
@@ -220,17 +221,24 @@ pub fn drop_all(global: &Global, client: &Client, yes: bool) -> Result<()> {
             verb: SlotsVerb::Drop,
             groups: Vec::new(),
             slots: None,
-            plan: false,
+            plan,
             version: None,
         })?,
     };
+    if plan {
+        return match global.json {
+            true => show::print_json(&changed),
+            false => show::print(format!(
+                "this would delete all keys, with the groups {groups}"
+            )),
+        };
+    }
     // The next command that makes groups finds none that are about to end.
     let deadline = Instant::now() + GONE;
     while client.logs()?.iter().any(|log| names.contains(&log.name)) {
         if Instant::now() > deadline {
             let sentence = format!(
-                "agreed, and not gone yet: {}; they go by themselves, see `logberg log list`",
-                names.join(", ")
+                "agreed, and not gone yet: {groups}; they go by themselves, see `logberg log list`"
             );
             return Err(Failure::new(Kind::NotInForce, sentence).into());
         }
@@ -238,7 +246,7 @@ pub fn drop_all(global: &Global, client: &Client, yes: bool) -> Result<()> {
     }
     match global.json {
         true => show::print_json(&changed),
-        false => show::print(format!("deleted: {}", names.join(", "))),
+        false => show::print(format!("deleted: {groups}")),
     }
 }
 

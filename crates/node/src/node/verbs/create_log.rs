@@ -237,7 +237,7 @@ pub(super) fn check_copies(min_copies: u32, full: usize) -> Result<(), Refusal> 
     match min_copies as usize <= full {
         true => Ok(()),
         false => Err(Refusal::new(
-            "bad-request",
+            "refused",
             format!(
                 "{min_copies} copies need {min_copies} voters that hold all bytes, and the log has {full}: choose fewer, or add voters first (logberg members add)"
             ),

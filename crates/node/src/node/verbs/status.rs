@@ -13,6 +13,7 @@ use wire::told::SlotsUnderWay;
 
 use super::awaiting::{Answer, Commands, Want};
 use crate::counts::micros;
+use crate::directory::Directory;
 use crate::greeting::Caller;
 use crate::health::Health;
 use crate::node::Node;
@@ -210,7 +211,7 @@ impl Node {
                 .logs
                 .values()
                 .filter(|log| pass.shows_log(log.name()))
-                .map(|log| LogStatus::of(log, &self.env))
+                .map(|log| LogStatus::of(log, &self.env, &self.cluster.directory))
                 .collect(),
             waiting_for: if is_whole {
                 self.waiting_for()
@@ -286,10 +287,12 @@ fn some_of(names: &[&str]) -> String {
 }
 
 impl LogStatus {
-    fn of(log: &Log, env: &Env) -> LogStatus {
+    fn of(log: &Log, env: &Env, directory: &Directory) -> LogStatus {
         let state = log.engine().state();
         let proposed = log.engine().proposed_up_to().0.max(state.next.0);
-        let peers = env.peers.addresses.keys().map(|id| {
+        let peers = env.peers.addresses.keys();
+        let peers = peers.filter(|id| directory.hosts(log.id(), **id));
+        let peers = peers.map(|id| {
             let accepted = log.engine().peer_accepted_up_to(*id).map(|s| s.0);
             PeerStatus {
                 id: id.0,
