@@ -222,7 +222,7 @@ fn a_trim_that_cannot_be_meant_is_refused_with_a_reason() {
         }
     }
     let (code, why) = refused(&["directory", "--before", "@5"]);
-    assert!(code == 1 && why.contains("log 0"), "{code}: {why}");
+    assert!(code == 2 && why.contains("log 0"), "{code}: {why}");
     let (code, why) = refused(&["nolog", "--before", "@5"]);
     assert_eq!(code, 5, "{why}");
     let (code, why) = refused(&["main", "--before", "yesterday"]);
