@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use access::{Asked, Token, TokenName};
 use kv::{CommandSpec, NoKeys, keys_of};
-use letters::{No, Rights, RightsBoard, Shown};
+use letters::{No, Refusals, Rights, RightsBoard, Shown};
 use ops::Time;
 use resp::Value;
 
@@ -35,7 +35,11 @@ pub struct Guard {
     /// Nobody waits for it any more.
     has_given_up: bool,
     looked_at: Time,
+    refusals: Refusals,
 }
+
+/// One that shows no token that is good. ‡ What it showed is told nowhere.
+pub const NOT_GOOD: &str = "a token that is not good";
 
 impl Guard {
     pub fn of(board: Option<Arc<RightsBoard>>) -> Guard {
@@ -48,6 +52,9 @@ impl Guard {
     /// Looks at what the node tells, once a round. True if those that wait are to be looked at.
     pub fn look(&mut self, now: Time) -> bool {
         self.looked_at = now;
+        for (who, more) in self.refusals.late(now) {
+            tracing::warn!(target: "audit", who, door = "keys", more, "refused, and not told one by one");
+        }
         let had_waiting = self.unknown_since.is_some();
         let gives_up = had_waiting && !self.has_given_up && !self.waits(now);
         self.has_given_up |= gives_up;
@@ -99,6 +106,23 @@ impl Guard {
         shown.ok_or_else(|| error(WRONG))
     }
 
+    /// Counts an answer that refuses for want of a right, and tells it: a line for each asker and second. ‡ Of the command its name
+    /// alone, for its words may be secrets.
+    pub fn tell(&mut self, now: Time, (who, from): (&str, &str), what: &str, value: &Value) {
+        let (Some(board), Value::Error(why)) = (&self.board, value) else {
+            return;
+        };
+        let (code, why) = why.split_once(' ').unwrap_or((why, ""));
+        match code {
+            "NOPERM" => board.refused_keys.forbidden.add(1),
+            "NOAUTH" | "WRONGPASS" => board.refused_keys.unauthenticated.add(1),
+            _ => return,
+        }
+        if let Some(more) = self.refusals.note(now, who) {
+            tracing::warn!(target: "audit", who, from, door = "keys", what, code, why, more, "refused");
+        }
+    }
+
     /// The answer to a command that its client may not ask for.
     pub fn refusal(
         &self,
@@ -125,6 +149,18 @@ impl Guard {
             No::Unauthenticated => NOAUTH.to_owned(),
             No::Forbidden(denied) => format!("NOPERM {denied}"),
         }))
+    }
+}
+
+/// Whether a command changes what is so for all clients: that is told with who asked for it.
+pub fn is_change(spec: &CommandSpec, words: &[&[u8]]) -> bool {
+    let second = words.get(1).copied().unwrap_or_default();
+    let is_second = |names: &[&str]| names.iter().any(|name| is(second, name));
+    match spec.name {
+        "flushall" | "flushdb" => true,
+        "config" => is_second(&["set", "resetstat", "rewrite"]),
+        "cluster" => matches!(first_of(spec, words), Asked::ServerSettings),
+        _ => false,
     }
 }
 

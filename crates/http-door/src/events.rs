@@ -6,7 +6,6 @@ use std::time::Duration;
 use hyper::Response;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
-use letters::Shown;
 use serde::Serialize;
 use streams::sse::{self, Encoding};
 use streams::{Found, Lifetime, Offset, Path, Read};
@@ -19,6 +18,7 @@ use crate::fault::Fault;
 use crate::headers;
 use crate::query::Query;
 use crate::read::set;
+use crate::rights::Asker;
 use crate::serve::{Door, LivePermit};
 use crate::space::now_ms;
 use crate::tails::Tail;
@@ -51,7 +51,7 @@ fn is_false(is: &bool) -> bool {
 struct Reader {
     door: Arc<Door>,
     path: Path,
-    asker: Shown,
+    asker: Asker,
     tail: Arc<Tail>,
     id: u64,
     encoding: Encoding,
@@ -74,7 +74,7 @@ impl Door {
         path: Path,
         first: Read,
         query: &Query,
-        asker: Shown,
+        asker: Asker,
     ) -> Result<Response<Body>, Fault> {
         let live = self.begin_live()?;
         let media = &first.standing.place.media;

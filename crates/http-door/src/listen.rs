@@ -82,13 +82,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// While tokens are asked for live reads are judged so often: one may have expired.
 const JUDGE_EVERY: u32 = 5;
 
-/// Wakes live reads when who may do what has changed.
+/// Wakes live reads when who may do what has changed, and tells of refusals that were only counted.
 async fn tell_of_rights(
-    board: Option<Arc<RightsBoard>>,
+    door: Arc<Door>,
     moved: watch::Sender<u64>,
     mut ends: watch::Receiver<bool>,
 ) {
-    let Some(board) = board else {
+    let Some(board) = door.board.clone() else {
         // As long as there are readers somebody holds the end that they listen to.
         let _ = ends.wait_for(|ends| *ends).await;
         return;
@@ -96,6 +96,7 @@ async fn tell_of_rights(
     let (mut seen, mut rounds) = (board.version(), 0);
     while !*ends.borrow() {
         sleep(LOOK_EVERY).await;
+        door.tell_late();
         rounds += 1;
         let version = board.version();
         let is_due = rounds >= JUDGE_EVERY && !board.asks_nothing();
@@ -136,10 +137,11 @@ pub fn start(config: Config) -> io::Result<Running> {
                 Ok(listener) => {
                     let _ = tell.send(Ok(()));
                     let (moved, rights_move) = watch::channel(0);
-                    tokio::spawn(tell_of_rights(rights.clone(), moved, stopped.clone()));
                     let rights = (rights, rights_move);
                     let door = Door::new(space, tails, bounds, is_open, stopped.clone(), rights);
-                    accept(listener, Arc::new(door), stopped).await;
+                    let door = Arc::new(door);
+                    tokio::spawn(tell_of_rights(door.clone(), moved, stopped.clone()));
+                    accept(listener, door, stopped).await;
                 }
                 Err(error) => _ = tell.send(Err(error)),
             }
@@ -229,7 +231,7 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Rece
         let connection = graceful.watcher();
         let door = door.clone();
         tokio::spawn(async move {
-            serve(stream, door, connection).await;
+            serve(stream, from, door, connection).await;
             drop((counted, permit));
         });
     }
@@ -254,7 +256,12 @@ async fn begins(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-async fn serve(stream: TcpStream, door: Arc<Door>, watcher: hyper_util::server::graceful::Watcher) {
+async fn serve(
+    stream: TcpStream,
+    from: SocketAddr,
+    door: Arc<Door>,
+    watcher: hyper_util::server::graceful::Watcher,
+) {
     let bounds = door.bounds;
     let mut stopped = door.ends.clone();
     let begun = tokio::select! {
@@ -266,7 +273,7 @@ async fn serve(stream: TcpStream, door: Arc<Door>, watcher: hyper_util::server::
     }
     let answer = move |request: Request<Incoming>| {
         let door = door.clone();
-        async move { Ok::<_, std::convert::Infallible>(door.answer(request).await) }
+        async move { Ok::<_, std::convert::Infallible>(door.answer(request, from).await) }
     };
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use letters::Shown;
 use streams::{Found, From, Lifetime, Path, READ_BYTES_MAX, Read, Standing, json};
 use tokio::time::Instant;
 
@@ -13,6 +12,7 @@ use crate::cursor;
 use crate::fault::Fault;
 use crate::headers;
 use crate::query::{Live, Query};
+use crate::rights::Asker;
 use crate::serve::Door;
 use crate::space::now_ms;
 
@@ -76,7 +76,7 @@ impl Door {
         path: Path,
         query: &Query,
         asked: &HeaderMap,
-        asker: Shown,
+        asker: Asker,
     ) -> Result<Response<Body>, Fault> {
         let from = query.from;
         let bytes_max = match query.live {
@@ -107,7 +107,7 @@ impl Door {
         path: Path,
         read: Read,
         query: &Query,
-        asker: &Shown,
+        asker: &Asker,
     ) -> Result<Response<Body>, Fault> {
         if !read.bytes.is_empty() || read.is_last() {
             return self.polled(read, query);

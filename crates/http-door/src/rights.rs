@@ -1,16 +1,30 @@
 //! Tokens at this door: who asks, and whether he may.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError};
 
 use access::{Asked, Token};
 use hyper::header::{AUTHORIZATION, HeaderMap, WWW_AUTHENTICATE};
 use letters::{No, Rights, Shown};
+use ops::Time;
 use streams::Path;
 
 use crate::fault::Fault;
 use crate::route::{Route, SPACE};
 use crate::serve::Door;
 use crate::space::now_ms;
+
+/// Whoever asks, and from where.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    pub shown: Shown,
+    pub from: SocketAddr,
+}
+
+/// Who shows a token that is not good. ‡ What he showed is told nowhere.
+pub const NOT_GOOD: &str = "a token that is not good";
+/// So much of an address is told.
+const TOLD_BYTES_MAX: usize = 300;
 
 /// Before a token, however it is written.
 const BEARER: &str = "bearer ";
@@ -58,8 +72,8 @@ impl Door {
     }
 
     /// Whether a token that is good was shown.
-    pub fn is_somebody(&self, asker: &Shown) -> bool {
-        self.rights().grants(asker, now_ms()).is_some()
+    pub fn is_somebody(&self, asker: &Asker) -> bool {
+        self.rights().grants(&asker.shown, now_ms()).is_some()
     }
 
     /// May he ask for that, with what stands in the request's headers?
@@ -67,7 +81,7 @@ impl Door {
     /// Errors: as those of [`Door::judge`], and of a fork whose source makes no sense.
     pub fn judge_route(
         &self,
-        asker: &Shown,
+        asker: &Asker,
         route: &Route,
         headers: &HeaderMap,
         is_filled: bool,
@@ -84,7 +98,12 @@ impl Door {
     }
 
     /// Whoever asks. Where nobody is asked for a token, nothing is looked at.
-    pub fn asker(&self, headers: &HeaderMap) -> Result<Shown, Fault> {
+    pub fn asker(&self, headers: &HeaderMap, from: SocketAddr) -> Result<Asker, Fault> {
+        let shown = self.shown(headers)?;
+        Ok(Asker { shown, from })
+    }
+
+    fn shown(&self, headers: &HeaderMap) -> Result<Shown, Fault> {
         if self.asks_nothing() {
             return Ok(Shown::Nothing);
         }
@@ -104,11 +123,11 @@ impl Door {
     /// May he ask for that?
     ///
     /// Errors: 401, 403; 404 where nothing of that name may be known to him.
-    pub fn judge(&self, asker: &Shown, asked: &Asked) -> Result<(), Fault> {
+    pub fn judge(&self, asker: &Asker, asked: &Asked) -> Result<(), Fault> {
         if self.asks_nothing() {
             return Ok(());
         }
-        match self.rights().judge(asker, asked, now_ms()) {
+        match self.rights().judge(&asker.shown, asked, now_ms()) {
             Ok(()) => Ok(()),
             Err(No::NotKnown) => Err(not_known()),
             Err(No::Unauthenticated) => Err(unauthenticated("a token is needed")),
@@ -128,15 +147,66 @@ impl Door {
     }
 
     /// Whether a reader that was let in may go on.
-    pub fn may_go_on(&self, asker: &Shown, path: &Path) -> Result<(), Fault> {
+    pub fn may_go_on(&self, asker: &Asker, path: &Path) -> Result<(), Fault> {
         let (space, path) = (SPACE, path.as_str());
-        self.judge(asker, &Asked::ReadStream { space, path })
+        let judged = self.judge(asker, &Asked::ReadStream { space, path });
+        judged.inspect_err(|fault| self.tell_refused_of(asker, "a live read goes on", fault))
     }
 
-    pub fn may_read(&self, asker: &Shown, path: &str) -> bool {
+    pub fn may_read(&self, asker: &Asker, path: &str) -> bool {
         let space = SPACE;
         self.judge(asker, &Asked::ReadStream { space, path })
             .is_ok()
+    }
+}
+
+impl Door {
+    /// Counts and tells a refusal of somebody who was let in.
+    pub fn tell_refused_of(&self, asker: &Asker, what: &str, fault: &Fault) {
+        let who = asker.shown.principal().to_string();
+        self.tell_refused(&who, asker.from, what, fault);
+    }
+
+    /// Counts a refusal for want of a right, and tells it: a line for each asker and second. ‡ `what` has no query, which may have been
+    /// meant for nobody's eyes.
+    pub fn tell_refused(&self, who: &str, from: SocketAddr, what: &str, fault: &Fault) {
+        let Some(refused) = self.board.as_ref().map(|board| &board.refused_http) else {
+            return;
+        };
+        match fault.status {
+            401 => refused.unauthenticated.add(1),
+            // A 404 hides that there may be something.
+            403 | 404 => refused.forbidden.add(1),
+            _ => return,
+        }
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = refusals.note(self.now(), who);
+        drop(refusals);
+        if let Some(more) = told {
+            let what = &what[..what.floor_char_boundary(TOLD_BYTES_MAX)];
+            let (code, why) = match fault.status {
+                404 => (
+                    "forbidden",
+                    "no grant touches it: the answer was that there is nothing",
+                ),
+                _ => (fault.code, fault.message.as_str()),
+            };
+            tracing::warn!(target: "audit", who, %from, door = "http", what, code, why, more, "refused");
+        }
+    }
+
+    /// Tells of those that were counted and not told.
+    pub fn tell_late(&self) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let late = refusals.late(self.now());
+        drop(refusals);
+        for (who, more) in late {
+            tracing::warn!(target: "audit", who, door = "http", more, "refused, and not told one by one");
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.began.elapsed()
     }
 }
 

@@ -1,11 +1,13 @@
 //! A request, and its answer.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
 use hyper::{Method, Request, Response};
-use letters::{RightsBoard, Shown};
+use letters::{Refusals, RightsBoard};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -17,6 +19,7 @@ use crate::guard;
 use crate::openapi;
 use crate::query::{List, Query};
 use crate::read::set;
+use crate::rights::{Asker, NOT_GOOD};
 use crate::route::Route;
 use crate::space::Handle;
 use crate::tails::Tails;
@@ -40,6 +43,9 @@ pub struct Door {
     pub board: Option<Arc<RightsBoard>>,
     /// Moves when it tells something else, and each second while tokens are asked for.
     pub rights_move: watch::Receiver<u64>,
+    /// The refusals of the last second.
+    pub refusals: Mutex<Refusals>,
+    pub began: Instant,
 }
 
 pub struct LivePermit {
@@ -67,6 +73,8 @@ impl Door {
             answers: Answers::default(),
             bounds,
             ends,
+            refusals: Mutex::default(),
+            began: Instant::now(),
         }
     }
 
@@ -79,14 +87,18 @@ impl Door {
     }
 
     /// Answers a request, whatever it is.
-    pub async fn answer(self: Arc<Door>, request: Request<Incoming>) -> Response<Body> {
+    pub async fn answer(
+        self: Arc<Door>,
+        request: Request<Incoming>,
+        from: SocketAddr,
+    ) -> Response<Body> {
         let origin = request.headers().get(ORIGIN).cloned();
         let is_head = request.method() == Method::HEAD;
         let checked = guard::check(request.uri(), request.headers(), self.is_open);
         // Only who may see an answer is told so.
         let origin = origin.filter(|_| checked.is_ok());
         let answered = match checked {
-            Ok(()) => self.admitted(request).await,
+            Ok(()) => self.admitted(request, from).await,
             // ‡ Whoever asks what may be asked is told, and no origin is named: a browser goes no further.
             Err(_) if request.method() == Method::OPTIONS => Ok(guard::preflight()),
             Err(fault) => Err(fault),
@@ -102,20 +114,27 @@ impl Door {
     async fn admitted(
         self: Arc<Door>,
         request: Request<Incoming>,
+        from: SocketAddr,
     ) -> Result<Response<Body>, Fault> {
         let full = |_| Fault::not_now("this node answers as many requests as it may");
         let _permit = self.requests.clone().try_acquire_owned().map_err(full)?;
         let (head, body) = request.into_parts();
         let route = Route::of(&head.method, head.uri.path())?;
         let query = head.uri.query().unwrap_or_default();
-        let asker = self.asker(&head.headers)?;
+        let what = || format!("{} {}", head.method, head.uri.path());
+        let asker = self.asker(&head.headers, from);
+        let asker = asker.inspect_err(|fault| self.tell_refused(NOT_GOOD, from, &what(), fault))?;
         let is_filled = !body.is_end_stream();
         let judged = self.judge_route(&asker, &route, &head.headers, is_filled);
         // A list has what its asker may read.
         let is_part = matches!(route, Route::List) && self.is_somebody(&asker);
         match judged {
             Err(_) if is_part => {}
-            judged => judged?,
+            Err(fault) => {
+                self.tell_refused_of(&asker, &what(), &fault);
+                return Err(fault);
+            }
+            Ok(()) => {}
         }
         match route {
             Route::Create(path) => {
@@ -141,7 +160,7 @@ impl Door {
     }
 
     /// ‡ The streams that its asker may read, and no others.
-    async fn list(&self, list: &List, asker: &Shown) -> Result<Response<Body>, Fault> {
+    async fn list(&self, list: &List, asker: &Asker) -> Result<Response<Body>, Fault> {
         let List {
             prefix,
             after,

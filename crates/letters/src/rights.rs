@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use access::{Asked, Denied, Grants, Principal, SecretHash, Token, TokenName, decide};
 
+use crate::refusals::Refused;
+
 /// Whether doors ask for tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Asks {
@@ -142,6 +144,9 @@ pub struct RightsBoard {
     version: AtomicU64,
     asks_nothing: AtomicBool,
     rights: Mutex<Arc<Rights>>,
+    /// What the door for clients of keys refused, and the one over HTTP.
+    pub refused_keys: Refused,
+    pub refused_http: Refused,
 }
 
 impl RightsBoard {

@@ -134,21 +134,30 @@ pub enum Command {
         name: String,
         #[serde(flatten)]
         entry: TokenEntry,
+        /// The address from which its asker came.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        from: String,
     },
     RevokeToken {
         name: String,
         by: By,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        from: String,
         at_ms: u64,
     },
     /// Tokens are asked for from now on, or not any more.
     SetAuth {
         on: bool,
         by: By,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        from: String,
         at_ms: u64,
     },
-    /// A change that somebody asked for stands beside this one.
+    /// A change that somebody asked for: it stands beside this command, or is none of log 0.
     Note {
         by: By,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        from: String,
         at_ms: u64,
         what: String,
     },
@@ -462,19 +471,34 @@ impl Directory {
                 }
             }
             Command::ServeSlots { group, parts } => self.serve_slots(*group, parts),
-            Command::PutToken { name, entry } => {
-                Arc::make_mut(&mut self.rights).put(name, entry.clone());
+            Command::PutToken { name, entry, from } => {
+                Arc::make_mut(&mut self.rights).put(name, entry.clone(), from);
             }
-            Command::RevokeToken { name, by, at_ms } => {
-                Arc::make_mut(&mut self.rights).revoke(name, by, *at_ms);
+            Command::RevokeToken {
+                name,
+                by,
+                from,
+                at_ms,
+            } => {
+                Arc::make_mut(&mut self.rights).revoke(name, (by, from), *at_ms);
             }
-            Command::SetAuth { on, by, at_ms } => {
-                Arc::make_mut(&mut self.rights).set(*on, by, *at_ms);
+            Command::SetAuth {
+                on,
+                by,
+                from,
+                at_ms,
+            } => {
+                Arc::make_mut(&mut self.rights).set(*on, (by, from), *at_ms);
             }
-            Command::Note { by, at_ms, what } => {
+            Command::Note {
+                by,
+                from,
+                at_ms,
+                what,
+            } => {
                 let rights = Arc::make_mut(&mut self.rights);
                 rights.tick(*at_ms);
-                rights.note(by.clone(), *at_ms, what);
+                rights.note((by, from), *at_ms, what);
             }
             Command::GoOnAlone {
                 id,

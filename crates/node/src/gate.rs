@@ -15,6 +15,7 @@ use std::time::Duration;
 use access::{
     Asked, Denied, Grants, Need, Place, Principal, Resource, SecretHash, Token, TokenName, decide,
 };
+use letters::Refusals;
 use ops::ConnId;
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
@@ -53,9 +54,8 @@ pub struct Pass {
 /// Where no token is good, a code says it, and its sentence shows nothing of what was read.
 const NOT_GOOD: &str = "this token is not known here, has expired or was revoked: ask whoever may make tokens for another one (logberg token create)";
 
-/// So many principals are told of one by one.
-const TOLD_MAX: usize = 256;
-const TOLD_EACH: Duration = Duration::from_secs(1);
+/// Long connections are judged again so often.
+const AGAIN_EACH: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct Gate {
@@ -63,13 +63,7 @@ pub struct Gate {
     /// [`crate::directory::tokens::Switch::version`] when all were judged last.
     judged: u64,
     judged_at: Time,
-    told: BTreeMap<String, Told>,
-}
-
-struct Told {
-    at: Time,
-    /// Refusals since.
-    more: u64,
+    refusals: Refusals,
 }
 
 impl Who {
@@ -205,7 +199,7 @@ impl Gate {
     /// Whether all are to be judged again: log 0 says something new, or a second has passed in which one may have expired.
     pub fn is_due(&self, rights: &Rights, now: Time) -> bool {
         let again = !self.sessions.is_empty();
-        self.judged != rights.switch.version || (again && now >= self.judged_at + TOLD_EACH)
+        self.judged != rights.switch.version || (again && now >= self.judged_at + AGAIN_EACH)
     }
 
     pub fn on_judged(&mut self, rights: &Rights, now: Time) {
@@ -230,25 +224,16 @@ impl Gate {
 
     /// Tells of a refusal: a line for each principal and second, and the count of those between.
     pub fn tell(&mut self, now: Time, who: &str, from: &str, what: &str, why: &Refusal) {
-        if self.told.len() >= TOLD_MAX && !self.told.contains_key(who) {
-            self.told.retain(|_, told| now < told.at + TOLD_EACH);
-        }
-        // ‡ Names that nobody has are chosen by whoever asks: they are one.
-        let known = self.told.contains_key(who) || self.told.len() < TOLD_MAX;
-        let key = if known { who } else { "" };
-        let told = self.told.get_mut(key);
-        if let Some(told) = told {
-            if now < told.at + TOLD_EACH {
-                told.more += 1;
-                return;
-            }
-            let more = std::mem::take(&mut told.more);
-            told.at = now;
+        if let Some(more) = self.refusals.note(now, who) {
             say(who, from, what, why, more);
-            return;
         }
-        self.told.insert(key.to_owned(), Told { at: now, more: 0 });
-        say(who, from, what, why, 0);
+    }
+
+    /// Tells of those that were counted and not told.
+    pub fn tell_late(&mut self, now: Time) {
+        for (who, more) in self.refusals.late(now) {
+            tracing::warn!(target: "audit", who, more, "refused, and not told one by one");
+        }
     }
 }
 

@@ -47,6 +47,7 @@ mod inspect;
 mod joining;
 mod judging;
 mod moving;
+mod noting;
 mod passing;
 mod remembering;
 mod routing;
@@ -58,6 +59,7 @@ mod verbs;
 mod versions;
 
 pub use inspect::VersionsView;
+use noting::Noting;
 use passing::Passing;
 use slots::MapAsked;
 use under_way::UnderWay;
@@ -80,6 +82,7 @@ pub struct Node {
     /// The last word to the doors of this process, and the version of log 0's word that it was of.
     doors_told: Option<(Asks, u64)>,
     passing: Passing,
+    noting: Noting,
     under_way: UnderWay,
     map_asked: MapAsked,
     /// The join, until this node has an id.
@@ -137,6 +140,7 @@ impl Node {
             gate: Gate::default(),
             doors_told: None,
             passing: Passing::default(),
+            noting: Noting::default(),
             under_way: UnderWay::default(),
             map_asked: MapAsked::default(),
             join: None,

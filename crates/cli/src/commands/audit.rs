@@ -1,4 +1,4 @@
-//! `logberg audit`: the last changes, and who asked for them.
+//! `logberg audit`: the last changes, and who asked for them from where.
 
 use anyhow::Result;
 use clap::Args;
@@ -8,7 +8,7 @@ use terminal::show;
 use super::token::moment;
 use crate::global::Global;
 
-/// Show the last changes of tokens, members and logs, and who asked for them
+/// Show the last changes of tokens, members, logs and leaders, and who asked for them from where
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The cluster keeps the last 1,000 in its directory. Refusals are in the journal of each node, under the target `audit`.
@@ -27,6 +27,7 @@ pub struct Arguments {
 struct Shown {
     at: String,
     by: String,
+    from: String,
     what: String,
 }
 
@@ -37,13 +38,14 @@ impl Arguments {
             let changes = changes.into_iter().map(|change| Shown {
                 at: moment(change.at_ms),
                 by: change.by,
+                from: change.from,
                 what: change.what,
             });
             return show::print_json(&changes.collect::<Vec<_>>());
         }
-        let mut table = show::table(&["WHEN", "BY", "WHAT"]);
+        let mut table = show::table(&["WHEN", "BY", "FROM", "WHAT"]);
         for change in changes {
-            table.add_row([moment(change.at_ms), change.by, change.what]);
+            table.add_row([moment(change.at_ms), change.by, change.from, change.what]);
         }
         show::print(show::lines(&table))
     }

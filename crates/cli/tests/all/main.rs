@@ -9,6 +9,7 @@ mod measured;
 mod outside;
 
 mod alerts;
+mod audited;
 mod auxiliary;
 mod backup;
 mod bench;

@@ -10,12 +10,12 @@ use crate::harness;
 
 use harness::{BINARY, Cluster, Content, Node, err, logberg, out, wait_for};
 
-fn unix(node: &Node) -> String {
+pub fn unix(node: &Node) -> String {
     format!("unix:{}", node.data.join("admin.sock").display())
 }
 
 /// A cluster that asks for tokens, and the file with the one that may all.
-fn guarded(nodes: usize) -> (Cluster, tempfile::TempDir, PathBuf) {
+pub fn guarded(nodes: usize) -> (Cluster, tempfile::TempDir, PathBuf) {
     let cluster = Cluster::start(nodes);
     let place = tempfile::tempdir().expect("a place");
     let root = place.path().join("root.token");
@@ -30,19 +30,19 @@ fn guarded(nodes: usize) -> (Cluster, tempfile::TempDir, PathBuf) {
     (cluster, place, root)
 }
 
-fn well(mut command: Command) -> String {
+pub fn well(mut command: Command) -> String {
     let output = command.output().expect("the binary runs");
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     out(&output)
 }
 
-fn as_token(cluster: &Cluster, file: &Path, arguments: &[&str]) -> Output {
+pub fn as_token(cluster: &Cluster, file: &Path, arguments: &[&str]) -> Output {
     let mut command = logberg(&cluster.servers(), arguments);
     command.arg("--token-file").arg(file);
     command.output().expect("the binary runs")
 }
 
-fn code(output: &Output) -> Option<i32> {
+pub fn code(output: &Output) -> Option<i32> {
     output.status.code()
 }
 
@@ -241,7 +241,7 @@ fn a_directory_that_was_recovered_asks_for_tokens_as_before() {
 }
 
 /// A reply of Redis' protocol, as far as the first line goes.
-fn reply(stream: &mut TcpStream, words: &[&str]) -> String {
+pub fn reply(stream: &mut TcpStream, words: &[&str]) -> String {
     let mut request = format!("*{}\r\n", words.len());
     for word in words {
         request += &format!("${}\r\n{word}\r\n", word.len());

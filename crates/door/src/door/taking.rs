@@ -11,6 +11,7 @@ use crate::answers::{connection, error, info, is, server};
 use crate::client::{Transaction, Wants};
 use crate::counts::place_of;
 use crate::groups::Leads;
+use crate::guard::{NOT_GOOD, is_change};
 use crate::moving::Progress;
 use crate::order;
 
@@ -50,6 +51,9 @@ impl Door {
                     transaction.has_failed = true;
                 }
                 client.answer(&refusal);
+                let who = client.shown.principal().to_string();
+                let asker = (who.as_str(), client.peer.as_str());
+                self.guard.tell(now, asker, spec.name, &refusal);
                 self.counts.refuse(Some(place_of(spec)));
                 return Next::Taken;
             }
@@ -57,6 +61,18 @@ impl Door {
         let Some(client) = self.clients.get_mut(&id) else {
             return Next::Taken;
         };
+        if is_change(spec, words) {
+            let by = client.shown.principal();
+            // ‡ No more than its second word: the others may be secrets.
+            let second = words.get(1).map(|word| String::from_utf8_lossy(word));
+            let second = second.filter(|_| !spec.name.starts_with("flush"));
+            let what = format!(
+                "{} {}",
+                spec.name,
+                second.unwrap_or_default().escape_debug()
+            );
+            tracing::info!(target: "audit", %by, from = client.peer, door = "keys", what, "a change");
+        }
         let is_now = ["exec", "discard", "multi", "watch", "quit", "reset", "auth"];
         if let Some(transaction) = &mut client.transaction
             && !is_now.contains(&spec.name)
@@ -155,7 +171,11 @@ impl Door {
                 client.shown = shown;
                 Value::OK
             }
-            Err(value) => value,
+            Err(value) => {
+                let asker = (NOT_GOOD, client.peer.as_str());
+                self.guard.tell(now, asker, "auth", &value);
+                value
+            }
         }
     }
 
@@ -165,12 +185,15 @@ impl Door {
         let Some(client) = self.clients.get_mut(&id) else {
             return Value::OK;
         };
-        connection::hello(client, words, |name, secret| match asks {
+        let value = connection::hello(client, words, |name, secret| match asks {
             true => guard.take(&[name, secret], wall_ms),
             // Where nothing is asked for, the one user there is has no password.
             false if is(name, "default") => Ok(Shown::Nothing),
             false => Err(error(crate::guard::WRONG)),
-        })
+        });
+        let asker = (NOT_GOOD, client.peer.as_str());
+        self.guard.tell(now, asker, "hello", &value);
+        value
     }
 
     /// The answer to what is neither about rows nor changes how this connection goes on: in a transaction, too.

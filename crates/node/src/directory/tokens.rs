@@ -24,8 +24,10 @@ pub const TOKENS_MAX: usize = 10_000;
 pub const ALL_GRANTS_BYTES_MAX: usize = 16 << 20;
 /// So many changes are kept.
 pub const CHANGES_MAX: usize = 1_000;
-/// The bytes of the text of one change.
+/// The bytes of the text of one change …
 pub const CHANGE_BYTES_MAX: usize = 400;
+/// … and of the address from which it was asked for.
+pub const FROM_BYTES_MAX: usize = 160;
 
 /// A token as it is kept. Its secret is not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +79,9 @@ impl std::fmt::Display for By {
 pub struct Change {
     pub at_ms: u64,
     pub by: By,
+    /// The address from which the asker came.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub from: String,
     pub what: String,
 }
 
@@ -268,7 +273,7 @@ impl Rights {
         }
     }
 
-    pub(super) fn put(&mut self, name: &str, entry: TokenEntry) {
+    pub(super) fn put(&mut self, name: &str, entry: TokenEntry, from: &str) {
         let is_within = self.check_put(name, &entry).is_ok();
         let is_right = is_within || mutation::is(Mutation::HandedOutWhenLost);
         let is_right = is_right && TokenName::new(name).is_ok();
@@ -282,22 +287,22 @@ impl Rights {
             None => "the new token",
         };
         let what = format!("{verb} {name}: {}", entry.grants);
-        self.note(entry.by.clone(), entry.at_ms, &what);
+        self.note((&entry.by, from), entry.at_ms, &what);
         self.tokens.insert(name.to_owned(), entry);
         self.switch.version += 1;
     }
 
-    pub(super) fn revoke(&mut self, name: &str, by: &By, at_ms: u64) {
+    pub(super) fn revoke(&mut self, name: &str, (by, from): (&By, &str), at_ms: u64) {
         let is_right = self.check_revoke(name, by, at_ms).is_ok();
         self.tick(at_ms);
         if is_right {
             self.tokens.remove(name);
-            self.note(by.clone(), at_ms, &format!("token {name} is revoked"));
+            self.note((by, from), at_ms, &format!("token {name} is revoked"));
             self.switch.version += 1;
         }
     }
 
-    pub(super) fn set(&mut self, on: bool, by: &By, at_ms: u64) {
+    pub(super) fn set(&mut self, on: bool, (by, from): (&By, &str), at_ms: u64) {
         let is_right = self.check_set(on, by, at_ms).is_ok();
         self.tick(at_ms);
         if is_right && self.switch.on != on {
@@ -306,19 +311,19 @@ impl Rights {
                 true => "tokens are asked for",
                 false => "tokens are not asked for any more",
             };
-            self.note(by.clone(), at_ms, what);
+            self.note((by, from), at_ms, what);
             self.switch.version += 1;
         }
     }
 
     /// Keeps a change in mind that is no token's.
-    pub(super) fn note(&mut self, by: By, at_ms: u64, what: &str) {
-        let mut end = what.len().min(CHANGE_BYTES_MAX);
-        while !what.is_char_boundary(end) {
-            end -= 1;
-        }
-        let what = what[..end].to_owned();
-        self.switch.changes.push_back(Change { at_ms, by, what });
+    pub(super) fn note(&mut self, (by, from): (&By, &str), at_ms: u64, what: &str) {
+        self.switch.changes.push_back(Change {
+            at_ms,
+            by: by.clone(),
+            from: cut(from, FROM_BYTES_MAX),
+            what: cut(what, CHANGE_BYTES_MAX),
+        });
         while self.switch.changes.len() > CHANGES_MAX {
             self.switch.changes.pop_front();
         }
@@ -327,6 +332,11 @@ impl Rights {
     pub(super) fn tick(&mut self, at_ms: u64) {
         self.switch.clock_ms = self.switch.clock_ms.max(at_ms);
     }
+}
+
+/// The beginning of a text, of so many bytes or a few less.
+fn cut(text: &str, bytes_max: usize) -> String {
+    text[..text.floor_char_boundary(bytes_max)].to_owned()
 }
 
 fn grants_bytes(grants: &Grants) -> usize {
@@ -404,6 +414,8 @@ impl Directory {
 mod tests {
     use super::*;
 
+    const HERE: &str = "127.0.0.1:7";
+
     fn entry(grants: &str, by: By, at_ms: u64) -> TokenEntry {
         TokenEntry {
             hashes: vec![Kept {
@@ -425,23 +437,24 @@ mod tests {
     #[test]
     fn what_an_asker_lacks_when_it_is_applied_is_not_handed_out() {
         let mut rights = Rights::default();
-        rights.put("root", entry("all on *", By::Socket(1), 1));
+        rights.put("root", entry("all on *", By::Socket(1), 1), HERE);
         rights.put(
             "lead",
             entry("tokens on cluster;read on log/a*", of("root"), 2),
+            HERE,
         );
-        rights.put("a", entry("read on log/ab", of("lead"), 3));
-        rights.put("b", entry("read on log/*", of("lead"), 4));
-        rights.put("c", entry("read on log/ab", of("nobody"), 5));
-        rights.put("d", entry("read on log/ab", By::Anonymous, 6));
+        rights.put("a", entry("read on log/ab", of("lead"), 3), HERE);
+        rights.put("b", entry("read on log/*", of("lead"), 4), HERE);
+        rights.put("c", entry("read on log/ab", of("nobody"), 5), HERE);
+        rights.put("d", entry("read on log/ab", By::Anonymous, 6), HERE);
         let names: Vec<&String> = rights.tokens.keys().collect();
         assert_eq!(names, ["a", "lead", "root"]);
         // Another's secret is his grants.
-        rights.put("root", entry("read on log/ab", of("lead"), 7));
-        rights.revoke("root", &of("lead"), 8);
+        rights.put("root", entry("read on log/ab", of("lead"), 7), HERE);
+        rights.revoke("root", (&of("lead"), HERE), 8);
         assert!(rights.tokens["root"].grants.are_all());
-        rights.revoke("lead", &of("root"), 9);
-        rights.put("e", entry("read on log/ab", of("lead"), 10));
+        rights.revoke("lead", (&of("root"), HERE), 9);
+        rights.put("e", entry("read on log/ab", of("lead"), 10), HERE);
         assert!(
             !rights.tokens.contains_key("e"),
             "it was revoked in between"
@@ -452,26 +465,27 @@ mod tests {
     #[test]
     fn nobody_enables_what_locks_everybody_out_and_only_who_may_all_disables() {
         let mut rights = Rights::default();
-        rights.set(true, &By::Socket(1), 1);
+        rights.set(true, (&By::Socket(1), HERE), 1);
         assert!(!rights.switch.on, "no token may all");
         let short = TokenEntry {
             expires_ms: Some(5),
             ..entry("all on *", By::Socket(1), 2)
         };
-        rights.put("short", short);
-        rights.set(true, &By::Socket(1), 5);
+        rights.put("short", short, HERE);
+        rights.set(true, (&By::Socket(1), HERE), 5);
         assert!(!rights.switch.on, "it has expired by then");
-        rights.put("root", entry("all on *", By::Socket(1), 6));
+        rights.put("root", entry("all on *", By::Socket(1), 6), HERE);
         rights.put(
             "lead",
             entry("members on *;tokens on cluster", By::Socket(1), 7),
+            HERE,
         );
-        rights.set(true, &of("root"), 8);
+        rights.set(true, (&of("root"), HERE), 8);
         assert!(rights.switch.on);
-        rights.set(false, &of("lead"), 9);
-        rights.set(false, &By::Anonymous, 9);
+        rights.set(false, (&of("lead"), HERE), 9);
+        rights.set(false, (&By::Anonymous, HERE), 9);
         assert!(rights.switch.on);
-        rights.set(false, &of("root"), 10);
+        rights.set(false, (&of("root"), HERE), 10);
         assert!(!rights.switch.on);
     }
 
@@ -490,7 +504,7 @@ mod tests {
             expires_ms: Some(100),
             ..entry("read on log/a", By::Socket(1), 1)
         };
-        rights.put("ci", entry);
+        rights.put("ci", entry, HERE);
         assert!(rights.known(&token, rights.now_ms(99)).is_some());
         assert!(rights.known(&token, rights.now_ms(100)).is_none());
         rights.tick(100);
@@ -502,7 +516,8 @@ mod tests {
     fn there_are_only_so_many_changes_and_each_is_short() {
         let mut rights = Rights::default();
         for number in 0..CHANGES_MAX as u64 + 5 {
-            rights.note(By::Anonymous, number, &"ä".repeat(CHANGE_BYTES_MAX));
+            let long = "ä".repeat(CHANGE_BYTES_MAX);
+            rights.note((&By::Anonymous, &long), number, &long);
         }
         let changes = &rights.switch.changes;
         assert_eq!(changes.len(), CHANGES_MAX);
@@ -510,7 +525,8 @@ mod tests {
         assert!(
             changes
                 .iter()
-                .all(|change| change.what.len() <= CHANGE_BYTES_MAX)
+                .all(|change| change.what.len() <= CHANGE_BYTES_MAX
+                    && change.from.len() <= FROM_BYTES_MAX)
         );
     }
 }

@@ -32,12 +32,7 @@ impl Node {
                 log: DIRECTORY,
                 slot,
                 outcome: Outcome::NodeId(id),
-            } => {
-                if let Some(entry) = self.callers.awaiting.on_node_id(slot, id) {
-                    let (cluster, mut lent) = self.lend();
-                    cluster.propose_command(&mut lent, &entry);
-                }
-            }
+            } => self.on_node_id(slot, id),
             LogEvent::Applied {
                 log,
                 outcome: Outcome::Reconfigured { era },

@@ -20,6 +20,7 @@ use wire::{Answer, Refusal, Request, Verb};
 
 use super::Node;
 use super::asking::Verdict;
+use super::noting::NOTE;
 use crate::directory::DIRECTORY;
 use crate::greeting::{Caller, still_joining};
 use crate::peers::Peer;
@@ -28,6 +29,8 @@ use crate::peers::Peer;
 const AS: &str = "as";
 /// Somebody at the admin socket of that peer.
 const SOCKET: &str = "socket";
+/// … and from where that one came.
+const CAME: &str = "came";
 
 /// So many may wait at a time.
 const WAITING_MAX: usize = 64;
@@ -107,7 +110,8 @@ impl Node {
             let sentence = "as many requests as may be wait for the leader of log 0: try again";
             return Err(Refusal::new("busy", sentence));
         }
-        let line = caller.request.clone().key(AS, SOCKET).encode();
+        let line = caller.request.clone();
+        let line = line.key(AS, SOCKET).key(CAME, &caller.from).encode();
         self.passing.last += 1;
         let request = self.passing.last;
         let piece = Piece {
@@ -154,7 +158,11 @@ impl Node {
             return Err(Refusal::new("bad-request", "the line is too long"));
         }
         let mut request = Request::parse(&piece.bytes)?;
+        if request.verb == NOTE {
+            return self.note_for(conn, &request);
+        }
         let verb = request.verb()?;
+        let came = request.take(CAME).unwrap_or_default();
         let is_socket = request.take(AS).as_deref() == Some(SOCKET);
         if !is_socket || !is_of_the_director(verb) {
             return Err(not_heard());
@@ -167,7 +175,7 @@ impl Node {
             request,
             rest: Vec::new(),
             ended: false,
-            from: format!("the socket of node {peer}"),
+            from: came,
             is_own: true,
             shown: None,
         };
@@ -180,6 +188,9 @@ impl Node {
 
     /// The leader's answer.
     pub(super) fn on_tell_director(&mut self, peer: NodeId, piece: &Piece) {
+        if self.noting.on_told(peer, piece) {
+            return;
+        }
         let waiting = self.passing.waiting.get(&piece.request);
         if waiting.is_none_or(|waiting| waiting.to != peer) {
             return;

@@ -52,6 +52,8 @@ impl Node {
         self.keep_guests();
         self.judge_again();
         self.expire_passing();
+        self.pass_notes();
+        self.gate.tell_late(self.env.now);
         self.judge_health();
         self.tell_waiting();
         let space = &mut self.disk.space;

@@ -20,7 +20,6 @@ use super::Node;
 use super::asking::Verdict;
 use super::moving::REMOVED;
 use crate::cluster::confirming::check_directory;
-use crate::gate::Who;
 use crate::greeting::{Caller, refuse, too_many_connections};
 
 mod awaiting;
@@ -43,7 +42,7 @@ mod status;
 mod tokens;
 mod who;
 
-pub(in crate::node) use awaiting::Awaiting;
+pub(in crate::node) use awaiting::{Answer, Awaiting, Commands, Want};
 pub(in crate::node) use held::Held;
 
 impl Node {
@@ -71,22 +70,9 @@ impl Node {
             self.hold(caller);
             return Ok(());
         }
-        self.tell_of_changes(&caller);
         match self.pass_on(&caller)? {
             true => Ok(()),
             false => self.serve(&caller),
-        }
-    }
-
-    /// Tells who asks for a change that is no command of the directory.
-    fn tell_of_changes(&self, caller: &Caller) {
-        let who = self.gate.who(caller.conn);
-        let is_change = matches!(caller.verb, Verb::Lead | Verb::Trim)
-            && !caller.request.flag("plan").unwrap_or(false);
-        if is_change && who != Who::Anonymous {
-            let name = caller.request.words.first().map_or("", String::as_str);
-            let what = format!("{} {}", caller.verb, name.escape_default());
-            tracing::info!(target: "audit", by = %who.by(), what, "a change is asked for");
         }
     }
 

@@ -10,7 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::figures::{Figures, Histogram, Log};
+use super::figures::{Figures, Histogram, Log, RefusedCounts};
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -149,15 +149,23 @@ impl Families<'_, '_> {
             "Peers that claimed an identity which was not theirs",
             figures.counts.peers_refused,
         )?;
-        self.counted(
+        let by_door = |of: fn(&RefusedCounts) -> u64| {
+            let doors = figures.refused.iter();
+            doors.map(move |(door, refused)| (vec![("door", door.clone())], Counter(of(refused))))
+        };
+        self.family(
             "requests_unauthenticated",
             "Requests that were refused for want of a token that is good",
-            figures.counts.unauthenticated,
+            None,
+            MetricType::Counter,
+            by_door(|refused| refused.unauthenticated),
         )?;
-        self.counted(
+        self.family(
             "requests_forbidden",
             "Requests that were refused since no grant of their token allows them",
-            figures.counts.forbidden,
+            None,
+            MetricType::Counter,
+            by_door(|refused| refused.forbidden),
         )
     }
 

@@ -20,6 +20,7 @@ pub struct Figures {
     pub write: Histogram,
     pub chosen: Histogram,
     pub counts: NodeCounts,
+    pub refused: BTreeMap<String, RefusedCounts>,
     pub peers: Vec<Peer>,
     pub logs: Vec<Log>,
     /// Figures of the door for clients of keys.
@@ -64,6 +65,11 @@ pub struct NodeCounts {
     pub disk_full: u64,
     pub gaps: u64,
     pub peers_refused: u64,
+}
+
+/// Refusals at one of the node's doors.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct RefusedCounts {
     pub unauthenticated: u64,
     pub forbidden: u64,
 }

@@ -62,5 +62,8 @@ pub struct ChangeTold {
     /// Milliseconds since the beginning of 1970, by the leader of log 0.
     pub at_ms: u64,
     pub by: String,
+    /// The address from which he came; empty if that is not known.
+    #[serde(default)]
+    pub from: String,
     pub what: String,
 }

@@ -2,17 +2,16 @@
 //! and until the logs that it concerns have heard.
 
 use commands::{Batch, TooLarge};
-use formats::version::TOKENS;
 use ops::ConnId;
 use paxos::{NodeId, Slot, Time};
 use replica::Purpose;
 use wire::Refusal;
 
 use crate::cluster::confirming::{Asked, check_directory};
-use crate::directory::tokens::By;
-use crate::directory::{Command, DIRECTORY, Directory};
-use crate::greeting::still_joining;
+use crate::directory::{Command, DIRECTORY};
+use crate::greeting::{Caller, still_joining};
 use crate::node::Node;
+use crate::node::noting::Noted;
 
 /// Clients that wait, in the order of asking.
 #[derive(Default)]
@@ -20,6 +19,8 @@ pub(in crate::node) struct Awaiting(Vec<Waiting>);
 
 struct Waiting {
     conn: ConnId,
+    /// The address from which it came.
+    from: String,
     since: Time,
     /// The barrier. Once it passed, this node knows the directory as it was when it was asked.
     asked: Asked,
@@ -27,7 +28,7 @@ struct Waiting {
 }
 
 /// A client's wish that waits for the directory. Each verb that waits has one.
-pub(super) trait Want {
+pub(in crate::node) trait Want {
     /// Moves on: asks for the commands that it needs, or says the answer. The directory is known as it was when the
     /// client asked, or newer.
     fn answer(&mut self, node: &mut Node, commands: &mut Commands) -> Answer;
@@ -49,10 +50,10 @@ pub(super) trait Want {
     }
 }
 
-pub(super) type Commands = Vec<Command>;
+pub(in crate::node) type Commands = Vec<Command>;
 
 /// The result of a request to the directory.
-pub(super) enum Answer {
+pub(in crate::node) enum Answer {
     /// The request ends with this line.
     Line(Vec<u8>),
     /// The request ends with a long line, which is sent in pieces.
@@ -87,12 +88,18 @@ impl Awaiting {
         self.0.is_empty()
     }
 
-    /// The command that follows when the directory has given this id to a node that asked to join: its entry.
-    pub fn on_node_id(&mut self, slot: Slot, id: NodeId) -> Option<Command> {
+    /// The command that follows when the directory has given this id to a node that asked to join, its entry; and that node.
+    fn on_node_id(&mut self, slot: Slot, id: NodeId) -> Option<(Asker, Command)> {
         let mut waiting = self.0.iter_mut();
-        waiting.find_map(|waiting| waiting.wants.on_node_id(slot, id))
+        waiting.find_map(|waiting| {
+            let entry = waiting.wants.on_node_id(slot, id)?;
+            Some(((waiting.conn, waiting.from.clone()), entry))
+        })
     }
 }
+
+/// The connection of somebody who waits, and the address from which it came.
+type Asker = (ConnId, String);
 
 impl Node {
     /// Checks that this node leads the directory: only the leader knows all that is in it.
@@ -103,23 +110,33 @@ impl Node {
 
     pub(super) fn await_directory(
         &mut self,
-        conn: ConnId,
+        caller: &Caller,
         wants: impl Want + 'static,
     ) -> Result<(), Refusal> {
         self.directing()?;
-        self.tell_fresh(conn, wants)
+        self.tell_fresh(caller, wants)
     }
 
     /// Answers once this node, whether it leads log 0 or follows, knows all that is chosen there by now.
     pub(super) fn tell_fresh(
         &mut self,
-        conn: ConnId,
+        caller: &Caller,
         wants: impl Want + 'static,
     ) -> Result<(), Refusal> {
         check_directory(&self.logs, &self.env)?;
+        self.await_from(caller.conn, caller.from.clone(), wants)
+    }
+
+    pub(in crate::node) fn await_from(
+        &mut self,
+        conn: ConnId,
+        from: String,
+        wants: impl Want + 'static,
+    ) -> Result<(), Refusal> {
         self.env.conns.turn_to(conn, Purpose::Request(DIRECTORY));
         self.callers.awaiting.0.push(Waiting {
             conn,
+            from,
             since: self.env.now,
             asked: Asked::default(),
             wants: Box::new(wants),
@@ -141,7 +158,6 @@ impl Node {
             }
             let current = request.asked.has_passed(&mut self.lend().1);
             let before = commands.len();
-            let by = self.gate.who(request.conn).by();
             let answer = match current && self.cluster.is_listed(&self.env) {
                 true => request.wants.answer(self, &mut commands),
                 false => Answer::Wait,
@@ -152,7 +168,7 @@ impl Node {
                 self.env.refuse(request.conn, refusal);
                 continue;
             }
-            self.note_changes(&by, before, &mut commands);
+            self.note_changes((request.conn, &request.from), before, &mut commands);
             let waited = self.env.now - request.since;
             let late = waited > self.env.limits.directory_wait;
             match answer {
@@ -172,23 +188,30 @@ impl Node {
         cluster.propose_commands(&mut lent, &commands);
     }
 
-    /// Has the directory remember who asked for these commands, from `before` on: where it knows of tokens at all, or somebody
-    /// said who he is.
-    fn note_changes(&self, by: &By, before: usize, commands: &mut Commands) {
-        let Directory {
-            rights, versions, ..
-        } = &*self.cluster.directory;
-        let is_told = *by != By::Anonymous || !rights.tokens.is_empty();
-        if versions.agreed < TOKENS || !is_told {
+    /// The directory has given an id to a node that asked to join, if this slot is that: its entry is proposed.
+    pub(in crate::node) fn on_node_id(&mut self, slot: Slot, id: NodeId) {
+        let Some(((conn, from), entry)) = self.callers.awaiting.on_node_id(slot, id) else {
             return;
-        }
+        };
+        let mut commands = vec![entry];
+        self.note_changes((conn, &from), 0, &mut commands);
+        let (cluster, mut lent) = self.lend();
+        cluster.propose_commands(&mut lent, &commands);
+    }
+
+    /// Tells who asked for these commands, from `before` on, and has the directory remember it.
+    fn note_changes(&self, asker: (ConnId, &str), before: usize, commands: &mut Commands) {
         let said = commands[before..].iter();
         let said = said.filter_map(|command| self.cluster.directory.said(command));
         let what = said.collect::<Vec<_>>().join("; ");
         if !what.is_empty() {
-            tracing::info!(target: "audit", %by, what, "a change");
-            let (by, at_ms) = (by.clone(), self.now_ms());
-            commands.push(Command::Note { by, at_ms, what });
+            let (conn, from) = asker;
+            let noted = Noted {
+                by: self.gate.who(conn).by(),
+                from: from.to_owned(),
+                what,
+            };
+            commands.extend(self.told(noted));
         }
     }
 

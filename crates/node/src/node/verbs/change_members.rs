@@ -30,10 +30,10 @@ impl Want for ChangeMembers {
 impl Node {
     /// `change-members …`
     pub(super) fn change_members(&mut self, caller: &Caller) -> Result<(), Refusal> {
-        let Caller { conn, request, .. } = caller;
+        let Caller { request, .. } = caller;
         let ask = Ask::parse(request)?;
         let proposed = None;
-        self.await_directory(*conn, ChangeMembers { ask, proposed })
+        self.await_directory(caller, ChangeMembers { ask, proposed })
     }
 
     /// Answers once the directory has chosen the change, and each log that it concerns too.

@@ -49,7 +49,7 @@ impl Want for CreateLog {
 impl Node {
     /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…] [min_copies=N] [kind=bytes|state|streams]`
     pub(super) fn create_named_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
-        let Caller { conn, request, .. } = caller;
+        let Caller { request, .. } = caller;
         request.check()?;
         let name = log_name(request)?.to_owned();
         let retention = request.get("retention").unwrap_or("forever");
@@ -83,7 +83,7 @@ impl Node {
             kind,
             ..CreateLog::default()
         };
-        self.await_directory(*conn, create)
+        self.await_directory(caller, create)
     }
 
     fn answer_create_log(&mut self, create: &mut CreateLog, commands: &mut Commands) -> Answer {

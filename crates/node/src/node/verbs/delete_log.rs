@@ -58,7 +58,7 @@ impl Want for DeleteLog {
 impl Node {
     /// `delete-log NAME [abandon=1]`
     pub(super) fn delete_named_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
-        let Caller { conn, request, .. } = caller;
+        let Caller { request, .. } = caller;
         request.check()?;
         let name = log_name(request)?.to_owned();
         if name == DIRECTORY_NAME {
@@ -75,7 +75,7 @@ impl Node {
             since: None,
             freed: false,
         };
-        self.await_directory(*conn, delete)
+        self.await_directory(caller, delete)
     }
 
     /// Answers once the deletion is agreed, and the log has ended. The nodes free their files by themselves.

@@ -96,7 +96,7 @@ impl Node {
     }
 
     /// This node's log of this name that has not ended as far as it knows.
-    pub(super) fn log_here(&self, name: &str) -> Option<LogId> {
+    pub(in crate::node) fn log_here(&self, name: &str) -> Option<LogId> {
         if name == DIRECTORY_NAME {
             return self.logs.contains_key(&DIRECTORY).then_some(DIRECTORY);
         }

@@ -48,7 +48,7 @@ impl Want for JoinCluster {
 impl Node {
     /// `join address=HOST:PORT disk=… [speaks=…]`, and the additional words of a newer node.
     pub(super) fn join_cluster(&mut self, caller: &Caller) -> Result<(), Refusal> {
-        let Caller { conn, request, .. } = caller;
+        let Caller { request, .. } = caller;
         let address = request.require("address")?.to_string();
         check_address(&address)?;
         let disk = request.require("disk")?;
@@ -69,7 +69,7 @@ impl Node {
             slot: None,
             proposed: false,
         };
-        let awaited = self.await_directory(*conn, join);
+        let awaited = self.await_directory(caller, join);
         awaited.map_err(|refusal| self.naming_others(refusal))
     }
 

@@ -54,7 +54,7 @@ impl Node {
         request.check()?;
         let list = LogList::asked(request)?;
         if !request.flag("stale")? {
-            return self.tell_fresh(*conn, FreshLogs(list, *conn));
+            return self.tell_fresh(caller, FreshLogs(list, *conn));
         }
         let line = self.logs_line(list, *conn);
         self.env.answer(*conn, line);

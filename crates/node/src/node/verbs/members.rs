@@ -86,7 +86,7 @@ impl Node {
         request.check()?;
         let list = LogList::asked(request)?;
         if !request.flag("local")? {
-            return self.await_directory(*conn, FreshMembers(list));
+            return self.await_directory(caller, FreshMembers(list));
         }
         let line = self.members_line(list);
         self.env.answer(*conn, line);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use letters::{DoorFigures, Family, Fate};
+use letters::{DoorFigures, Family, Fate, Refused};
 use paxos::Role;
 use replica::{Env, Log, LogCounts};
 use serde::Serialize;
@@ -38,6 +38,8 @@ struct Metrics {
     /// The time from the proposal to the choice, where this node leads.
     chosen: Histogram,
     counts: NodeCounts,
+    /// Refusals at the doors of this node.
+    refused: BTreeMap<&'static str, RefusedCounts>,
     peers: Vec<PeerMetrics>,
     logs: Vec<LogMetrics>,
     /// Figures of the door for clients of keys, if there is one.
@@ -53,6 +55,22 @@ const _: () = {
         at += 1;
     }
 };
+
+/// Refusals at one of the node's doors.
+#[derive(Serialize)]
+struct RefusedCounts {
+    unauthenticated: u64,
+    forbidden: u64,
+}
+
+impl From<&Refused> for RefusedCounts {
+    fn from(refused: &Refused) -> RefusedCounts {
+        RefusedCounts {
+            unauthenticated: refused.unauthenticated.get(),
+            forbidden: refused.forbidden.get(),
+        }
+    }
+}
 
 #[derive(Serialize)]
 struct DoorMetrics {
@@ -122,6 +140,19 @@ impl Node {
         Ok(())
     }
 
+    fn refused(&self) -> BTreeMap<&'static str, RefusedCounts> {
+        let pipe = RefusedCounts {
+            unauthenticated: self.counts.unauthenticated + self.callers.greetings.bad_tokens,
+            forbidden: self.counts.forbidden,
+        };
+        let mut refused = BTreeMap::from([("pipe", pipe)]);
+        if let Some(board) = self.config.hosts.rights() {
+            refused.insert("keys", (&board.refused_keys).into());
+            refused.insert("http", (&board.refused_http).into());
+        }
+        refused
+    }
+
     pub(super) fn metrics_line(&self) -> String {
         let now = self.env.now;
         let health = self.health();
@@ -167,6 +198,7 @@ impl Node {
             write,
             chosen,
             counts: self.counts,
+            refused: self.refused(),
             peers: peers.collect(),
             logs: self
                 .logs

@@ -79,6 +79,7 @@ impl Node {
                 "log 0 is the cluster's directory: it is trimmed by itself",
             ));
         }
+        self.note_of_a_log(caller);
         let (log, env) = self.turn_to_log(*conn, request, Purpose::Request)?;
         log.on_trim_request(env, *conn, request);
         Ok(())
@@ -87,6 +88,7 @@ impl Node {
     /// `lead NAME [to=ID]`
     pub(super) fn lead(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { conn, request, .. } = caller;
+        self.note_of_a_log(caller);
         let (log, env) = self.turn_to_log(*conn, request, Purpose::Request)?;
         log.on_lead_request(env, *conn, request);
         Ok(())

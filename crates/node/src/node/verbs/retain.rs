@@ -32,7 +32,7 @@ impl Want for Retain {
 impl Node {
     /// `retain NAME [retention=…] [min_copies=N]`
     pub(super) fn retain(&mut self, caller: &Caller) -> Result<(), Refusal> {
-        let Caller { conn, request, .. } = caller;
+        let Caller { request, .. } = caller;
         request.check()?;
         let retention = request.get("retention").map(parse_retention).transpose()?;
         let min_copies = request.parsed("min_copies")?;
@@ -51,7 +51,7 @@ impl Node {
             min_copies,
             proposed: false,
         };
-        self.await_directory(*conn, retain)
+        self.await_directory(caller, retain)
     }
 
     /// Answers once the directory has chosen the retention, and the log too.

@@ -45,10 +45,10 @@ impl Want for ShowLog {
 impl Node {
     /// `show-log NAME`
     pub(super) fn show_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
-        let Caller { conn, request, .. } = caller;
+        let Caller { request, .. } = caller;
         request.check()?;
         let name = log_name(request)?.to_owned();
-        self.tell_fresh(*conn, ShowLog { name })
+        self.tell_fresh(caller, ShowLog { name })
     }
 
     fn answer_show_log(&self, show: &ShowLog) -> Answer {

@@ -51,15 +51,15 @@ impl Want for Changes {
 impl Node {
     /// `slots [version=N]`
     pub(super) fn tell_slots_map(&mut self, caller: &Caller) -> Result<(), Refusal> {
-        let Caller { conn, request, .. } = caller;
+        let Caller { request, .. } = caller;
         request.check()?;
         let version = request.parsed("version")?;
-        self.tell_fresh(*conn, Slots { version })
+        self.tell_fresh(caller, Slots { version })
     }
 
     /// `change-slots join|leave|move|balance [groups=NAME,…] [slots=0-99,…] [plan=1] [version=N]`
     pub(super) fn change_slots(&mut self, caller: &Caller) -> Result<(), Refusal> {
-        let Caller { conn, request, .. } = caller;
+        let Caller { request, .. } = caller;
         request.check()?;
         let asked = ChangeSlots::read(request)?;
         let changes = Changes {
@@ -67,7 +67,7 @@ impl Node {
             proposed: None,
             dropped: None,
         };
-        self.await_directory(*conn, changes)
+        self.await_directory(caller, changes)
     }
 
     /// Answers once the directory has the change.

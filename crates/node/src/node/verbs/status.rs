@@ -156,7 +156,7 @@ impl Node {
         if request.flag("fresh")? {
             let until = self.env.now + COMING_WAIT;
             let asker = *conn;
-            return self.tell_fresh(*conn, FreshStatus { until, asker });
+            return self.tell_fresh(caller, FreshStatus { until, asker });
         }
         let line = self.status_line(*conn);
         self.env.answer(*conn, line);

@@ -20,6 +20,7 @@ const OVERLAP_MS_MAX: u64 = 30 * 86_400_000;
 struct Change {
     asked: Ask,
     by: By,
+    from: String,
     /// The command, once it is proposed.
     proposed: Option<Command>,
 }
@@ -69,14 +70,13 @@ impl Node {
         let asked = Ask::read(&caller.request)?;
         let by = self.gate.who(caller.conn).by();
         let proposed = None;
-        self.await_directory(
-            caller.conn,
-            Change {
-                asked,
-                by,
-                proposed,
-            },
-        )
+        let change = Change {
+            asked,
+            by,
+            from: caller.from.clone(),
+            proposed,
+        };
+        self.await_directory(caller, change)
     }
 
     /// Answers once the directory has the change.
@@ -96,16 +96,18 @@ impl Node {
         if self.cluster.directory.versions.agreed < version::TOKENS {
             return Answer::Line(too_old().encode());
         }
-        match self.work_out_rights(&change.asked, &change.by) {
+        match self.work_out_rights(&change.asked, (&change.by, &change.from)) {
             Ok(Worked::Done(line)) => Answer::Line(line),
             Ok(Worked::Propose(command)) => {
                 let what = match &command {
-                    Command::PutToken { name, entry } => format!("token {name}: {}", entry.grants),
+                    Command::PutToken { name, entry, .. } => {
+                        format!("token {name}: {}", entry.grants)
+                    }
                     Command::RevokeToken { name, .. } => format!("token {name} is revoked"),
                     Command::SetAuth { on: true, .. } => "tokens are asked for".to_owned(),
                     _ => "tokens are not asked for any more".to_owned(),
                 };
-                tracing::info!(target: "audit", by = %change.by, what, "a change");
+                tracing::info!(target: "audit", by = %change.by, from = change.from, what, "a change");
                 commands.push(command.clone());
                 change.proposed = Some(command);
                 Answer::Wait
@@ -114,10 +116,10 @@ impl Node {
         }
     }
 
-    fn work_out_rights(&self, asked: &Ask, by: &By) -> Result<Worked, Refusal> {
+    fn work_out_rights(&self, asked: &Ask, (by, from): (&By, &str)) -> Result<Worked, Refusal> {
         let rights = &self.cluster.directory.rights;
         let at_ms = self.now_ms();
-        let by = by.clone();
+        let (by, from) = (by.clone(), from.to_owned());
         match asked {
             Ask::PutToken {
                 name,
@@ -157,6 +159,7 @@ impl Node {
                 Ok(Worked::Propose(Command::PutToken {
                     name: name.clone(),
                     entry,
+                    from,
                 }))
             }
             Ask::RotateToken {
@@ -194,6 +197,7 @@ impl Node {
                 Ok(Worked::Propose(Command::PutToken {
                     name: name.clone(),
                     entry,
+                    from,
                 }))
             }
             Ask::RevokeToken { name, plan } => {
@@ -205,6 +209,7 @@ impl Node {
                     false => Ok(Worked::Propose(Command::RevokeToken {
                         name: name.clone(),
                         by,
+                        from,
                         at_ms,
                     })),
                 }
@@ -213,7 +218,12 @@ impl Node {
                 rights.check_set(*on, &by, at_ms).map_err(refuse)?;
                 match *plan || rights.switch.on == *on {
                     true => Ok(Worked::Done(auth_line(rights, *on, *plan, at_ms))),
-                    false => Ok(Worked::Propose(Command::SetAuth { on: *on, by, at_ms })),
+                    false => Ok(Worked::Propose(Command::SetAuth {
+                        on: *on,
+                        by,
+                        from,
+                        at_ms,
+                    })),
                 }
             }
             _ => Err(Refusal::new("bad-request", "this changes no token")),
@@ -224,7 +234,7 @@ impl Node {
 /// The answer, if that command has taken effect.
 fn done(rights: &Rights, proposed: &Command) -> Option<Vec<u8>> {
     match proposed {
-        Command::PutToken { name, entry } => {
+        Command::PutToken { name, entry, .. } => {
             let known = rights.tokens.get(name)?;
             (known == entry).then(|| told_line(name, known, entry.at_ms))
         }

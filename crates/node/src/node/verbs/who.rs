@@ -134,6 +134,7 @@ impl Want for Changes {
         let some = some.map(|change| ChangeTold {
             at_ms: change.at_ms,
             by: change.by.to_string(),
+            from: change.from.clone(),
             what: change.what.clone(),
         });
         let some: Vec<ChangeTold> = some.collect();
@@ -146,13 +147,13 @@ impl Node {
     pub(super) fn list_tokens(&mut self, caller: &Caller) -> Result<(), Refusal> {
         caller.request.check()?;
         let list = TokenList::asked(&caller.request)?;
-        self.tell_fresh(caller.conn, list)
+        self.tell_fresh(caller, list)
     }
 
     /// `whoami`
     pub(super) fn tell_who(&mut self, caller: &Caller) -> Result<(), Refusal> {
         caller.request.check()?;
-        self.tell_fresh(caller.conn, WhoAmI(caller.conn))
+        self.tell_fresh(caller, WhoAmI(caller.conn))
     }
 
     /// `explain OPERATION RESOURCE [token=NAME]`
@@ -186,7 +187,7 @@ impl Node {
             need: Need { operation, place },
             token: token.map_err(|error| bad(error.to_string()))?,
         };
-        self.tell_fresh(caller.conn, explain)
+        self.tell_fresh(caller, explain)
     }
 
     /// `audit [limit=N]`
@@ -194,7 +195,7 @@ impl Node {
         caller.request.check()?;
         let limit = replica::limit(&caller.request)?;
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.tell_fresh(caller.conn, Changes { limit })
+        self.tell_fresh(caller, Changes { limit })
     }
 }
 
