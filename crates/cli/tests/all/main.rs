@@ -43,6 +43,7 @@ mod past;
 mod promises;
 mod recover;
 mod scrub;
+mod secured;
 mod sharded;
 mod slots_and_nodes;
 mod slots_moved;
