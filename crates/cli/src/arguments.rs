@@ -21,7 +21,7 @@ Exit codes:
   7  the bytes asked for were trimmed
   8  status: all is served, and something is wrong; 13 if appends are refused, 3 if something is not served
   9  acknowledged bytes are lost, or a node cannot start from its directory
-  10 agreed for good, and not yet in force in some log; repeat the command to wait for it
+  10 agreed for good, and not yet in force in some log or at some node; repeat the command to wait for it
   11 read: the named stream was cut: its writer vanished or was superseded
   12 done, but the answer could not be written to standard output: it is on standard error
   13 status: appends to a log are refused, and all is read

@@ -10,11 +10,13 @@ use crate::cluster::Cluster;
 use crate::line::StreamName;
 use crate::request::{Before, Request};
 
+mod heard;
 mod logs;
 mod scrub;
 mod tokens;
 
 pub use crate::asked::AdminError;
+pub use heard::Heard;
 pub use logs::NewLog;
 pub use tokens::NewToken;
 pub use wire::change_slots::{ChangeSlots, SlotsVerb};

@@ -12,7 +12,7 @@
 //! | 7 | the bytes asked for were trimmed |
 //! | 8 | `status`: all is served, and something is wrong (with 13 appends are refused, with 3 something is not served) |
 //! | 9 | acknowledged bytes are lost, or a node cannot start from its directory |
-//! | 10 | agreed for good, and not yet in force in some log; the same command again waits on |
+//! | 10 | agreed for good, and not yet in force in some log or at some node; the same command again waits on |
 //! | 11 | `read`: the stream that was read was cut, for its writer vanished or was superseded: what was read is not a whole stream |
 //! | 12 | standard output took not all of the answer (it is full, say); what was to be done is done, and the answer is on standard error |
 //! | 13 | `status`: appends to a log are refused, and all is read |

@@ -7,6 +7,7 @@ use serde::Serialize;
 use terminal::exit::{Kind, Said};
 use terminal::show;
 
+use super::heard;
 use super::token::moment;
 use crate::confirm::confirmed;
 use crate::global::Global;
@@ -29,11 +30,14 @@ locks himself out. Tokens are sent as they are: let them go over a network that 
 Example:
   logberg token create root --allow 'all on *' --server unix:/var/lib/logberg/admin.sock >root.token
   logberg auth enable --plan --token-file root.token
-  logberg auth enable --token-file root.token")]
+  logberg auth enable --wait --token-file root.token")]
     Enable {
         /// Only say which tokens may do all
         #[arg(long)]
         plan: bool,
+        /// Return once every node has heard; with 10 if some have not within --timeout, which are named
+        #[arg(long, conflicts_with = "plan")]
+        wait: bool,
     },
     /// Ask nobody for a token any more: everybody who reaches a node may do all
     #[command(after_help = "\
@@ -76,9 +80,12 @@ impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
         let client = global.client();
         match self.command {
-            Command::Enable { plan } => {
+            Command::Enable { plan, wait } => {
+                let nodes = wait.then(|| client.nodes()).transpose()?;
                 let told = client.set_auth(true, plan)?;
-                said(global, &told)
+                let done = "tokens are asked for";
+                let heard_by = nodes.map(|nodes| heard::wait(&client, &nodes, done));
+                said(global, told, heard_by.transpose()?)
             }
             Command::Disable { plan, yes } => {
                 if !plan {
@@ -86,7 +93,7 @@ impl Arguments {
                     confirmed(what, yes)?;
                 }
                 let told = client.set_auth(false, plan)?;
-                said(global, &told)
+                said(global, told, None)
             }
             Command::Whoami => {
                 let told = client.whoami()?;
@@ -135,9 +142,17 @@ impl From<WhoTold> for Who {
     }
 }
 
-fn said(global: &Global, told: &AuthTold) -> Result<()> {
+fn said(global: &Global, told: AuthTold, heard_by: Option<Vec<u64>>) -> Result<()> {
+    #[derive(Serialize)]
+    struct Shown {
+        #[serde(flatten)]
+        told: AuthTold,
+        /// With --wait: the nodes, each of which has heard.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        heard_by: Option<Vec<u64>>,
+    }
     if global.json {
-        return show::print_json(told);
+        return show::print_json(&Shown { told, heard_by });
     }
     let may_all = match told.may_all.is_empty() {
         true => "no token may do all".to_owned(),
@@ -146,7 +161,10 @@ fn said(global: &Global, told: &AuthTold) -> Result<()> {
     show::print(match (told.plan, told.on) {
         (true, true) => format!("tokens would be asked for; {may_all}"),
         (true, false) => "nobody would be asked for a token any more".to_owned(),
-        (false, true) => format!("tokens are asked for; {may_all}"),
+        (false, true) => {
+            let heard = heard::said(heard_by.as_deref());
+            format!("tokens are asked for; {may_all}{heard}")
+        }
         (false, false) => "nobody is asked for a token any more".to_owned(),
     })
 }

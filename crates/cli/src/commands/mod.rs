@@ -15,6 +15,7 @@ mod completions;
 mod demo;
 mod dev;
 mod doctor;
+mod heard;
 mod kv;
 mod leader;
 mod log;

@@ -5,13 +5,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use access::{Secret, Token, TokenName};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use client::Client;
 use client::admin::{NewToken, TokenTold};
+use client::answer::Code;
+use client::{AdminError, Client};
 use rustix::rand::{GetRandomFlags, getrandom};
 use serde::Serialize;
 use terminal::exit::Failure;
 use terminal::show;
 
+use super::heard;
 use crate::confirm::confirmed;
 use crate::global::Global;
 
@@ -65,17 +67,21 @@ Example:
     /// Revoke a token, for good
     #[command(after_help = "\
 Each node ends the connections of that token when it hears of it, which is at once where it is reached. A node that is
-cut off goes on until it is reached again.
+cut off goes on until it is reached again. With --wait the command returns once every node has heard, and ends with 10 if
+some have not within --timeout: it names them. The same command again waits on, and says at last that there is no such token (5).
 
 Examples:
   logberg token revoke ci --plan       # says what it may do now
-  logberg token revoke ci --yes")]
+  logberg token revoke ci --yes --wait")]
     Revoke {
         #[arg(value_name = "NAME", value_parser = name)]
         name: String,
         /// Only say what would be revoked
         #[arg(long)]
         plan: bool,
+        /// Return once every node has heard
+        #[arg(long, conflicts_with = "plan")]
+        wait: bool,
         /// Confirm (required, except on a terminal, where it is asked)
         #[arg(long)]
         yes: bool,
@@ -177,7 +183,15 @@ impl Arguments {
                     false => show_one(&token),
                 }
             }
-            Command::Revoke { name, plan, yes } => revoke(&client, global, &name, plan, yes),
+            Command::Revoke {
+                name,
+                plan,
+                wait,
+                yes,
+            } => {
+                let how = How { plan, wait, yes };
+                revoke(&client, global, &name, how)
+            }
             Command::Rotate { name, overlap } => {
                 let token = draw(&name)?;
                 let overlap_ms = u64::try_from(overlap.as_millis()).unwrap_or(u64::MAX);
@@ -188,8 +202,29 @@ impl Arguments {
     }
 }
 
-fn revoke(client: &Client, global: &Global, name: &str, plan: bool, yes: bool) -> Result<()> {
-    let told = client.plan_revoke_token(name)?;
+/// How a token is to be revoked.
+struct How {
+    plan: bool,
+    wait: bool,
+    yes: bool,
+}
+
+fn revoke(client: &Client, global: &Global, name: &str, how: How) -> Result<()> {
+    let How { plan, wait, yes } = how;
+    // ‡ Before the change: the token that asks may be the one that is revoked.
+    let nodes = wait.then(|| client.nodes()).transpose()?;
+    let told = match client.plan_revoke_token(name) {
+        Ok(told) => told,
+        // The command is repeated: what was chosen may not be known everywhere yet.
+        Err(AdminError::Refused { server, refusal }) if refusal.code == Code::UnknownToken => {
+            if let Some(nodes) = &nodes {
+                heard::wait(client, nodes, &format!("there is no token {name}"))?;
+            }
+            return Err(AdminError::Refused { server, refusal }.into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut heard_by = None;
     if !plan {
         let what = format!(
             "this revokes token {name}, which may {}, and ends its connections",
@@ -197,10 +232,17 @@ fn revoke(client: &Client, global: &Global, name: &str, plan: bool, yes: bool) -
         );
         confirmed(&what, yes)?;
         client.revoke_token(name)?;
+        if let Some(nodes) = &nodes {
+            let done = format!("token {name} is revoked");
+            heard_by = Some(heard::wait(client, nodes, &done)?);
+        }
     }
     #[derive(Serialize)]
     struct Revoked {
         plan: bool,
+        /// With --wait: the nodes, each of which has heard.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        heard_by: Option<Vec<u64>>,
         #[serde(flatten)]
         shown: Shown,
     }
@@ -208,11 +250,13 @@ fn revoke(client: &Client, global: &Global, name: &str, plan: bool, yes: bool) -
     match global.json {
         true => show::print_json(&Revoked {
             plan,
+            heard_by,
             shown: told.into(),
         }),
         false => show::print(format_args!(
-            "token {name} {would} revoked; it may {}",
-            told.grants.join("; ")
+            "token {name} {would} revoked; it may {}{}",
+            told.grants.join("; "),
+            heard::said(heard_by.as_deref())
         )),
     }
 }

@@ -26,6 +26,7 @@ mod first_aid;
 mod guests;
 mod halted;
 mod health;
+mod heard;
 mod hosts;
 mod http;
 mod in_force;

@@ -231,6 +231,11 @@ impl Node {
             let Err(refusal) = self.gate.judge_again(conn, &rights, now_ms) else {
                 continue;
             };
+            // Whoever revokes his own token is told that it is done.
+            if let Some(line) = self.done_for(conn) {
+                self.env.part(conn, &line);
+                continue;
+            }
             match refusal.code {
                 wire::Code::Forbidden => self.counts.forbidden += 1,
                 _ => self.counts.unauthenticated += 1,

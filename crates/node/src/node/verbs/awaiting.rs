@@ -39,6 +39,12 @@ pub(in crate::node) trait Want {
         None
     }
 
+    /// The answer, where all that was asked for has taken effect by now: ‡ it is said also to one who may nothing more, for he
+    /// may have asked for just that.
+    fn when_done(&self, _: &Node) -> Option<Vec<u8>> {
+        None
+    }
+
     /// The line that is said, in place of this one, when it took too long.
     fn on_late(&self, _: &Node, refusal: Refusal) -> Refusal {
         refusal
@@ -213,6 +219,13 @@ impl Node {
             };
             commands.extend(self.told(noted));
         }
+    }
+
+    /// The answer that waits for this connection, if what was asked for is done.
+    pub(in crate::node) fn done_for(&self, conn: ConnId) -> Option<Vec<u8>> {
+        let mut waiting = self.callers.awaiting.0.iter();
+        let waiting = waiting.find(|waiting| waiting.conn == conn)?;
+        waiting.wants.when_done(self)
     }
 
     /// Refuses commands that no replica would take, before they are proposed.

@@ -30,6 +30,10 @@ impl Want for Change {
         node.answer_rights(self, commands)
     }
 
+    fn when_done(&self, node: &Node) -> Option<Vec<u8>> {
+        done(&node.cluster.directory.rights, self.proposed.as_ref()?)
+    }
+
     fn on_late(&self, _: &Node, refusal: Refusal) -> Refusal {
         match self.proposed {
             Some(_) => perhaps_done("look with `logberg token list` and `logberg auth whoami`"),
