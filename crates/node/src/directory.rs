@@ -48,6 +48,9 @@ pub enum Command {
         /// An operator says where the node is, and not the node itself.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         by_hand: bool,
+        /// It joins by this token, which is good once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<String>,
     },
     /// The newest version of a node, by its own word. It may have been another program before.
     SetNewest {
@@ -339,6 +342,7 @@ impl Directory {
                 disk,
                 newest,
                 by_hand,
+                token,
             } => {
                 // An older program does not keep the address.
                 let keeps = self.versions.agreed >= version::SAID_ADDRESSES && !by_hand;
@@ -364,9 +368,16 @@ impl Directory {
                     None if has_id || self.members.removed.contains(id) => {}
                     // The node's disk would not be as the others' are.
                     None if *newest < self.versions.prepared => {}
+                    // Another node was let in by it meanwhile.
+                    None if token
+                        .as_ref()
+                        .is_some_and(|t| !self.rights.lets_in(t, disk)) => {}
                     None => {
                         self.nodes.insert(NodeId(*id), entry);
                         self.grow();
+                        if let Some(token) = token {
+                            Arc::make_mut(&mut self.rights).has_let_in(token, *id, disk);
+                        }
                     }
                 }
             }
@@ -634,6 +645,7 @@ mod tests {
                 disk: "d1".into(),
                 newest: 1,
                 by_hand: false,
+                token: None,
             },
             Command::CreateLog {
                 name: "main".into(),
@@ -686,6 +698,7 @@ mod tests {
                 disk: format!("d{id}"),
                 newest: 1,
                 by_hand: false,
+                token: None,
             });
         }
         directory.members.leaving.insert(3);
@@ -713,6 +726,7 @@ mod tests {
                 disk: format!("d{id}"),
                 newest: 1,
                 by_hand: false,
+                token: None,
             });
         }
         directory.apply(&create("a"));
@@ -827,6 +841,7 @@ mod tests {
             disk: "d1".into(),
             newest: 1,
             by_hand: false,
+            token: None,
         });
         directory.apply(&Command::AddNode {
             id: 1,
@@ -834,6 +849,7 @@ mod tests {
             disk: "d2".into(),
             newest: 1,
             by_hand: false,
+            token: None,
         });
         assert_eq!(directory.nodes[&NodeId(1)].address, "a:1");
     }
@@ -847,6 +863,7 @@ mod tests {
             disk: format!("d{id}"),
             newest,
             by_hand: false,
+            token: None,
         };
         directory.apply(&node(1, 2));
         directory.apply(&node(2, 1));
@@ -879,6 +896,7 @@ mod tests {
                 disk: "d1".into(),
                 newest: 1,
                 by_hand: false,
+                token: None,
             });
         }
         let ids: Vec<NodeId> = directory.nodes.keys().copied().collect();

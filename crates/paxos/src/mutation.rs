@@ -396,6 +396,8 @@ mutations! {
         "Nobody hands out, rotates or revokes what he lacks himself."
     HandedOutByNobody "handed-out-by-nobody" "node::gate::judge, node::directory::tokens::check_within"
         "Who changes tokens is at the socket or shows one, also while tokens are not asked for."
+    OnceLetsInTwo "once-lets-in-two" "node::directory::tokens::lets_in, node::node::verbs::join::has_let_in_another"
+        "A token that is good once lets in one node, and that one again."
     AskedForThoughNoneMayAll "asked-for-though-none-may-all" "node::directory::tokens::check_set"
         "Tokens are asked for only once one may do all and has not expired."
     ExpiredGoesOn "expired-goes-on" "node::directory::tokens::has_expired"

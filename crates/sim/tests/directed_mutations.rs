@@ -58,6 +58,8 @@ mod streamed;
 mod tokens;
 #[path = "scenarios/tokens_ending.rs"]
 mod tokens_ending;
+#[path = "scenarios/tokens_joining.rs"]
+mod tokens_joining;
 #[path = "scenarios/verdict.rs"]
 mod verdict;
 
@@ -66,7 +68,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 111] = [
+const RULES: [(Mutation, fn()); 112] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -342,6 +344,10 @@ const RULES: [(Mutation, fn()); 111] = [
     (
         Mutation::HandedOutByNobody,
         tokens::the_first_token_is_made_over_the_socket_of_any_node_and_by_nobody_who_shows_nothing,
+    ),
+    (
+        Mutation::OnceLetsInTwo,
+        tokens_joining::a_token_that_is_good_once_lets_one_node_in_and_the_same_one_again,
     ),
     (
         Mutation::AskedForThoughNoneMayAll,

@@ -136,6 +136,8 @@ pub enum Ask {
         /// `OPERATION,… on RESOURCE` each.
         grants: Vec<String>,
         expires_ms: Option<u64>,
+        /// It is for one node that joins, and for no other.
+        once: bool,
     },
     RotateToken {
         name: String,
@@ -403,12 +405,14 @@ impl Ask {
                 sha256,
                 grants,
                 expires_ms,
+                once,
             } => line
                 .word("put-token")
                 .word(name)
                 .key("sha256", sha256)
                 .key("grants", grants.join(BETWEEN_GRANTS))
-                .key_if("expires", *expires_ms),
+                .key_if("expires", *expires_ms)
+                .key_if("once", once.then_some(1)),
             Self::RotateToken {
                 name,
                 sha256,
@@ -591,6 +595,7 @@ impl Ask {
                 sha256: request.require("sha256")?.to_owned(),
                 grants: grants(request.require("grants")?),
                 expires_ms: request.parsed("expires")?,
+                once: request.flag("once")?,
             },
             Verb::RotateToken => Self::RotateToken {
                 name: word(request, 0, "the token's name")?,

@@ -37,7 +37,7 @@ more than he may do himself. The first one is made over the socket in a node's d
 Examples:
   logberg token create root --allow 'all on *' --server unix:/var/lib/logberg/admin.sock
   logberg token create ci --allow 'append,read on log/ci-*' --expires 90d
-  logberg token create n4 --allow 'join on cluster' --expires 1h")]
+  logberg token create n4 --allow 'join on cluster' --expires 1h --once")]
     Create {
         /// 1 to 64 lower-case letters, digits, '-' or '.'
         #[arg(value_name = "NAME", value_parser = name)]
@@ -48,6 +48,9 @@ Examples:
         /// After so long it is good no more, such as 90d or 12h; never, if nothing is said
         #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
         expires: Option<Duration>,
+        /// Good for one node that joins, and for no other
+        #[arg(long)]
+        once: bool,
     },
     /// List all tokens, and what they may do
     #[command(after_help = "\
@@ -123,6 +126,10 @@ struct Shown {
     has_expired: bool,
     /// Until then the secret before is good as well.
     overlap_until: Option<String>,
+    /// Good for one node that joins.
+    once: bool,
+    /// That node, once it has joined.
+    joined: Option<u32>,
     by: String,
     changed_at: String,
 }
@@ -143,6 +150,8 @@ impl From<TokenTold> for Shown {
             expires_at: told.expires_ms.map(moment),
             has_expired: told.has_expired,
             overlap_until: told.overlap_until_ms.map(moment),
+            once: told.once,
+            joined: told.joined,
             by: told.by,
             changed_at: moment(told.changed_ms),
         }
@@ -157,6 +166,7 @@ impl Arguments {
                 name,
                 allow,
                 expires,
+                once,
             } => {
                 let token = draw(&name)?;
                 let told = client.create_token(&NewToken {
@@ -164,6 +174,7 @@ impl Arguments {
                     sha256: hash_of(&token),
                     grants: allow,
                     expires_ms: expires.map(after).transpose()?,
+                    once,
                 })?;
                 print_made(global, &token, told)
             }
@@ -312,6 +323,13 @@ fn show_one(token: &TokenTold) -> Result<()> {
             "  its secret before is good until {}",
             moment(until)
         ));
+    }
+    match token.joined {
+        Some(node) => lines.push(format!(
+            "  node {node} has joined with it, and no other may"
+        )),
+        None if token.once => lines.push("  good for one node that joins".to_owned()),
+        None => {}
     }
     let changed = moment(token.changed_ms);
     lines.push(format!("  by {}, {changed}", token.by));

@@ -176,6 +176,7 @@ fn a_node_joins_a_cluster_that_asks_for_tokens_with_one_that_may_join() {
             "join on cluster",
             "--expires",
             "1h",
+            "--once",
         ],
     );
     let file = place.path().join("n2.token");
@@ -203,6 +204,23 @@ fn a_node_joins_a_cluster_that_asks_for_tokens_with_one_that_may_join() {
         || out(&members()).contains("\"id\":2").then_some(()),
         || format!("{}{}", out(&members()), node.said()),
     );
+    // The token was for that one. Another is told so, and by whom it was used.
+    let listen = format!("{}:7118", harness::own_ip());
+    let third = place.path().join("n3");
+    let mut third = Node::new(third, listen, &["--join", &first, "--token-file", &token]);
+    third.start();
+    wait_for(
+        || {
+            third
+                .said()
+                .contains("node 2 has joined with it")
+                .then_some(())
+        },
+        || third.said(),
+    );
+    third.kill();
+    let shown = as_token(&cluster, &root, &["token", "show", "n2"]);
+    assert!(out(&shown).contains("node 2 has joined"), "{}", out(&shown));
     node.kill();
     cluster.nodes[0].kill();
 }

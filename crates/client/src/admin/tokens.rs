@@ -17,6 +17,8 @@ pub struct NewToken {
     pub grants: Vec<String>,
     /// In milliseconds since the beginning of 1970; never, if there is none.
     pub expires_ms: Option<u64>,
+    /// It is for one node that joins, and for no other.
+    pub once: bool,
 }
 
 impl Client {
@@ -56,12 +58,14 @@ impl Client {
             sha256,
             grants,
             expires_ms,
+            once,
         } = token.clone();
         self.ask_json(&Request::PutToken {
             name,
             sha256,
             grants,
             expires_ms,
+            once,
         })
     }
 

@@ -90,6 +90,7 @@ impl Cluster {
                     disk,
                     newest: lent.env.own.speaks.newest(),
                     by_hand: false,
+                    token: None,
                 },
             );
         }
@@ -141,6 +142,7 @@ impl Cluster {
                 disk: entry.disk.clone(),
                 newest: entry.newest,
                 by_hand: false,
+                token: None,
             })
         });
         let commands: Vec<Command> = moved.collect();

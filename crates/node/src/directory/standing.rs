@@ -81,6 +81,7 @@ mod tests {
                 disk: format!("d{id}"),
                 newest: 1,
                 by_hand: false,
+                token: None,
             });
         }
         for node in auxiliary {

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use access::{Grants, SecretHash, Token, TokenName};
+use access::{Grant, Grants, Operation, Operations, SecretHash, Token, TokenName};
 use formats::{LogId, hex, parse_hex};
 use paxos::mutation::{self, Mutation};
 
@@ -39,8 +39,22 @@ pub struct TokenEntry {
     /// In milliseconds since the beginning of 1970; never, if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_ms: Option<u64>,
+    /// It is for one node that joins, and for no other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
+    /// That node, once it has joined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<Joined>,
     pub by: By,
     pub at_ms: u64,
+}
+
+/// A node that joined with a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Joined {
+    pub node: u32,
+    /// Its disk, in hexadecimal. The same one is answered again.
+    pub disk: String,
 }
 
 /// The hash of a secret.
@@ -121,6 +135,10 @@ pub enum NotPut {
     Exceeds { by: By, grant: String },
     #[error("{0} may not change tokens any more")]
     Lost(By),
+    #[error(
+        "a token that is good once is one that may join, and nothing else: say --allow 'join on cluster' alone, or leave --once away"
+    )]
+    Once,
     #[error("there are {TOKENS_MAX} tokens, and no more are kept: revoke some")]
     Many,
     #[error(
@@ -214,6 +232,11 @@ impl Rights {
         if entry.hashes.is_empty() || entry.hashes.len() > 2 {
             return Err(NotPut::Hashes);
         }
+        let may_join_alone =
+            |grant: &Grant| grant.operations() == Operations::of(&[Operation::Join]);
+        if entry.once && !entry.grants.iter().all(may_join_alone) {
+            return Err(NotPut::Once);
+        }
         let now = self.switch.clock_ms.max(entry.at_ms);
         self.check_within(&entry.by, &entry.grants, now)?;
         let before = self.tokens.get(name);
@@ -273,7 +296,7 @@ impl Rights {
         }
     }
 
-    pub(super) fn put(&mut self, name: &str, entry: TokenEntry, from: &str) {
+    pub(super) fn put(&mut self, name: &str, mut entry: TokenEntry, from: &str) {
         let is_within = self.check_put(name, &entry).is_ok();
         let is_right = is_within || mutation::is(Mutation::HandedOutWhenLost);
         let is_right = is_right && TokenName::new(name).is_ok();
@@ -288,8 +311,31 @@ impl Rights {
         };
         let what = format!("{verb} {name}: {}", entry.grants);
         self.note((&entry.by, from), entry.at_ms, &what);
+        // ‡ Another secret of the same token lets in no other node.
+        if let Some(before) = self.tokens.get(name) {
+            entry.joined.clone_from(&before.joined);
+        }
         self.tokens.insert(name.to_owned(), entry);
         self.switch.version += 1;
+    }
+
+    /// Whether a node with that disk may join by this token, which is good once.
+    pub(super) fn lets_in(&self, name: &str, disk: &str) -> bool {
+        let is_of_another = |joined: &Joined| joined.disk != disk;
+        let entry = self.tokens.get(name);
+        entry.is_some_and(|entry| {
+            let is_used = entry.joined.as_ref().is_some_and(is_of_another);
+            let is_used = is_used && !mutation::is(Mutation::OnceLetsInTwo);
+            !is_used && !entry.has_expired(self.switch.clock_ms)
+        })
+    }
+
+    /// A node has joined by this token.
+    pub(super) fn has_let_in(&mut self, name: &str, node: u32, disk: &str) {
+        if let Some(entry) = self.tokens.get_mut(name) {
+            let disk = disk.to_owned();
+            entry.joined = Some(Joined { node, disk });
+        }
     }
 
     pub(super) fn revoke(&mut self, name: &str, (by, from): (&By, &str), at_ms: u64) {
@@ -424,6 +470,8 @@ mod tests {
             }],
             grants: Grants::parse(grants.split(';')).expect("grants"),
             expires_ms: None,
+            once: false,
+            joined: None,
             by,
             at_ms,
         }

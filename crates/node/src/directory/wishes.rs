@@ -201,6 +201,7 @@ mod tests {
             disk: format!("d{id}"),
             newest: WISHES,
             by_hand: false,
+            token: None,
         }
     }
 

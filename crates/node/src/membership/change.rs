@@ -166,6 +166,7 @@ impl Ask {
                     disk: entry.disk.clone(),
                     newest: entry.newest,
                     by_hand: true,
+                    token: None,
                 });
             }
             Action::Zone { node, zone } => {

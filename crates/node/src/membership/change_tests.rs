@@ -20,6 +20,7 @@ impl Scene {
                 disk: format!("d{id}"),
                 newest: 1,
                 by_hand: false,
+                token: None,
             });
         }
         let mut scene = Scene {
@@ -126,6 +127,7 @@ fn an_id_that_was_removed_never_comes_back() {
         disk: "d4".into(),
         newest: 1,
         by_hand: false,
+        token: None,
     });
     assert!(!scene.directory.nodes.contains_key(&NodeId(4)));
     assert!(

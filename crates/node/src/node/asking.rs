@@ -154,7 +154,7 @@ impl Node {
         }
     }
 
-    fn on_refused(&mut self, who: &str, caller: &Caller, refusal: &Refusal) {
+    pub(in crate::node) fn on_refused(&mut self, who: &str, caller: &Caller, refusal: &Refusal) {
         match refusal.code {
             wire::Code::Forbidden => self.counts.forbidden += 1,
             _ => self.counts.unauthenticated += 1,

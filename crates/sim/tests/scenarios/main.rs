@@ -58,6 +58,7 @@ mod stories;
 mod streamed;
 mod tokens;
 mod tokens_ending;
+mod tokens_joining;
 mod trims;
 mod truths;
 mod versions;

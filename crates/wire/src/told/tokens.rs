@@ -16,6 +16,12 @@ pub struct TokenTold {
     /// Until when the secret before the last is good as well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap_until_ms: Option<u64>,
+    /// It is for one node that joins, and for no other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
+    /// That node, once it has joined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<u32>,
     /// Its maker, or whoever changed it last.
     pub by: String,
     pub changed_ms: u64,

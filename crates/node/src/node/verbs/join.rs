@@ -9,6 +9,7 @@ use wire::Refusal;
 
 use super::awaiting::{Answer, Commands, Want};
 use crate::cluster::directory_members;
+use crate::directory::tokens::By;
 use crate::directory::{Command, DIRECTORY};
 use crate::greeting::Caller;
 use crate::node::Node;
@@ -18,6 +19,8 @@ pub(super) struct JoinCluster {
     pub address: String,
     pub disk: String,
     pub newest: u8,
+    /// It asks with this token, which is good once.
+    pub token: Option<String>,
     /// The slot of the id that was asked for.
     pub slot: Option<Slot>,
     pub proposed: bool,
@@ -66,14 +69,45 @@ impl Node {
             address,
             disk: disk.to_string(),
             newest: speaks.newest(),
+            token: self.token_for_one(caller),
             slot: None,
             proposed: false,
         };
+        if let Some(refusal) = self.has_let_in_another(&join) {
+            let who = self.gate.who(caller.conn).principal().to_string();
+            self.on_refused(&who, caller, &refusal);
+            return Err(refusal);
+        }
         let awaited = self.await_directory(caller, join);
         awaited.map_err(|refusal| self.naming_others(refusal))
     }
 
+    /// The token of whoever asks, if it is good once.
+    fn token_for_one(&self, caller: &Caller) -> Option<String> {
+        let By::Token(name) = self.gate.who(caller.conn).by() else {
+            return None;
+        };
+        let entry = self.cluster.directory.rights.tokens.get(&name)?;
+        entry.once.then_some(name)
+    }
+
+    fn has_let_in_another(&self, join: &JoinCluster) -> Option<Refusal> {
+        let name = join.token.as_ref()?;
+        // Of one that is gone the connection is, too.
+        let entry = self.cluster.directory.rights.tokens.get(name)?;
+        let joined = entry.joined.as_ref();
+        let joined = joined.filter(|joined| joined.disk != join.disk)?;
+        let node = joined.node;
+        let sentence = format!(
+            "token `{name}` is good for one node, and node {node} has joined with it: make another one (logberg token create NAME --allow 'join on cluster' --once)"
+        );
+        Some(Refusal::new("forbidden", sentence)).filter(|_| !mutation::is(Mutation::OnceLetsInTwo))
+    }
+
     fn answer_join(&mut self, join: &mut JoinCluster, commands: &mut Commands) -> Answer {
+        if let Some(refusal) = self.has_let_in_another(join) {
+            return Answer::Line(refusal.encode());
+        }
         let known = self.cluster.directory.node_by_disk(&join.disk).or_else(|| {
             let keeps = mutation::is(Mutation::EmptyDiskKeepsItsId);
             let mut nodes = self.cluster.directory.nodes.iter().filter(|_| keeps);
@@ -113,6 +147,7 @@ impl JoinCluster {
             disk: self.disk.clone(),
             newest: self.newest,
             by_hand: false,
+            token: self.token.clone(),
         }
     }
 }

@@ -50,7 +50,7 @@ enum Worked {
 }
 
 impl Node {
-    /// `put-token NAME sha256=HEX grants=… [expires=MS]`
+    /// `put-token NAME sha256=HEX grants=… [expires=MS] [once=1]`
     pub(super) fn put_token(&mut self, caller: &Caller) -> Result<(), Refusal> {
         self.change_rights(caller)
     }
@@ -130,6 +130,7 @@ impl Node {
                 sha256,
                 grants,
                 expires_ms,
+                once,
             } => {
                 check_name(name)?;
                 let sha256 = hash(sha256)?;
@@ -140,6 +141,8 @@ impl Node {
                     }],
                     grants: parse_grants(grants).map_err(refuse)?,
                     expires_ms: *expires_ms,
+                    once: *once,
+                    joined: None,
                     by,
                     at_ms,
                 };
@@ -149,8 +152,8 @@ impl Node {
                 }
                 if let Some(known) = rights.tokens.get(name) {
                     // The same question again, whose answer was lost.
-                    let is_same = (&known.hashes, &known.grants, known.expires_ms)
-                        == (&entry.hashes, &entry.grants, entry.expires_ms);
+                    let is_same = (&known.hashes, &known.grants, known.expires_ms, known.once)
+                        == (&entry.hashes, &entry.grants, entry.expires_ms, entry.once);
                     let sentence = format!(
                         "there is a token {name}: choose another name, or revoke that one first (logberg token revoke {name})"
                     );
@@ -263,6 +266,8 @@ pub(super) fn told(name: &str, entry: &TokenEntry, now_ms: u64) -> TokenTold {
         expires_ms: entry.expires_ms,
         has_expired: entry.has_expired(now_ms),
         overlap_until_ms: entry.hashes.get(1).and_then(|kept| kept.until_ms),
+        once: entry.once,
+        joined: entry.joined.as_ref().map(|joined| joined.node),
         by: entry.by.to_string(),
         changed_ms: entry.at_ms,
     }
@@ -295,7 +300,7 @@ fn hash(text: &str) -> Result<SecretHash, Refusal> {
 
 fn refuse(error: NotPut) -> Refusal {
     let code = match &error {
-        NotPut::BadGrant(_) | NotPut::Hashes => "bad-request",
+        NotPut::BadGrant(_) | NotPut::Hashes | NotPut::Once => "bad-request",
         NotPut::Unknown(_) => "unknown-token",
         NotPut::Exceeds { .. } | NotPut::Lost(_) => "forbidden",
         NotPut::Many | NotPut::Large | NotPut::NoneMayAll => "refused",
