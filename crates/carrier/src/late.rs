@@ -362,6 +362,7 @@ mod tests {
             peer: String::new(),
             listener: String::new(),
             is_own: false,
+            node: None,
         }
     }
 

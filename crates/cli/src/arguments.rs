@@ -30,6 +30,7 @@ Environment:
   LOGBERG_SERVER  as --server
   LOGBERG_CLUSTER as --cluster
   LOGBERG_TOKEN   the token to show, where no --token-file (LOGBERG_TOKEN_FILE) is named
+  LOGBERG_CA      the file of --ca
   LOGBERG_LOG     what to log on standard error: error, warn, info, debug; a node's default is info
   NO_COLOR        no colours
 

@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use client::{Client, Credential, Timeouts};
+use client::{Client, Credential, Timeouts, Transport};
 use terminal::exit::Failure;
 use terminal::program::LogFormat;
+use tls::Trust;
 
 /// Longer than anybody waits, and short enough to be added to any time.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -34,6 +37,9 @@ pub struct Global {
     /// A file with the token to show, as `logberg token create` printed it; else the one in LOGBERG_TOKEN
     #[arg(long, global = true, value_name = "FILE", env = "LOGBERG_TOKEN_FILE", hide_env_values = true, value_parser = token_file)]
     pub token_file: Option<Credential>,
+    /// A file with the authority whose certificates of nodes to believe: connections are made by TLS, and by nothing else
+    #[arg(long, global = true, value_name = "FILE", env = "LOGBERG_CA", hide_env_values = true, value_parser = authority)]
+    pub ca: Option<Arc<Trust>>,
     /// Give up after this long without progress: seconds, or `never`
     #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub timeout: Duration,
@@ -64,7 +70,12 @@ impl Global {
             Some(cluster) => Client::of_cluster(servers, cluster, timeouts),
             None => Client::new(servers, timeouts),
         };
-        client.showing(self.token_file.clone())
+        client.showing(self.token_file.clone()).by(self.transport())
+    }
+
+    /// By which connections to nodes are made private, if they are.
+    pub fn transport(&self) -> Option<Arc<dyn Transport>> {
+        Some(self.ca.clone()?)
     }
 
     /// Takes the token of the environment, where no file was named.
@@ -100,6 +111,11 @@ fn token_file(path: &str) -> Result<Credential, String> {
     let text = read().map_err(|error| format!("cannot be read: {error}"))?;
     text.parse()
         .map_err(|error: access::BadToken| error.to_string())
+}
+
+fn authority(path: &str) -> Result<Arc<Trust>, String> {
+    let read = Trust::read(Path::new(path));
+    read.map(Arc::new).map_err(|error| error.to_string())
 }
 
 fn server(text: &str) -> Result<String, String> {

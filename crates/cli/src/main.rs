@@ -5,6 +5,7 @@
 //! the exit code: [`terminal::exit`].
 
 mod arguments;
+mod certs;
 mod commands;
 mod confirm;
 mod global;

@@ -148,6 +148,7 @@ fn run_node(arguments: &[String]) {
         token: None,
         standing: Default::default(),
         limits: Limits::default(),
+        nodes_show_certificates: false,
         version: "bank",
         speaks: Speaks::THIS,
         hosts: Hosts::new(move |name| {

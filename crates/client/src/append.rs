@@ -106,7 +106,7 @@ impl Client {
         let on_acknowledged = options.on_acknowledged.take();
         let thread = |error: io::Error| AppendError::Thread(error.to_string());
         let cluster = &self.cluster;
-        let mut sockets = Sockets::new(self.cluster.credential()).map_err(thread)?;
+        let mut sockets = Sockets::new(self.cluster.approach()).map_err(thread)?;
         let wanted = talk::AppendOptions {
             log: log.to_owned(),
             label: options.label,

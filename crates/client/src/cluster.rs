@@ -13,6 +13,7 @@ use crate::credential::Credential;
 use crate::machine::{Host, Machine};
 use crate::request::Request;
 use crate::sockets::Sockets;
+use crate::transport::Transport;
 
 pub use talk::{Said, Timeouts, Unreachable};
 
@@ -27,6 +28,16 @@ pub(crate) struct Cluster {
     learning: AtomicBool,
     /// Shown at the beginning of each connection.
     credential: OnceLock<Credential>,
+    /// Makes connections private.
+    transport: OnceLock<Arc<dyn Transport>>,
+}
+
+/// How servers are approached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Approach {
+    /// Said first on each connection.
+    pub credential: Option<Credential>,
+    pub transport: Option<Arc<dyn Transport>>,
 }
 
 impl Cluster {
@@ -41,6 +52,7 @@ impl Cluster {
             began: Instant::now(),
             learning: AtomicBool::new(false),
             credential: OnceLock::new(),
+            transport: OnceLock::new(),
         }
     }
 
@@ -49,13 +61,24 @@ impl Cluster {
         let _ = self.credential.set(credential);
     }
 
-    pub fn credential(&self) -> Option<&Credential> {
-        self.credential.get()
+    /// Has this one make each connection from now on. The first one stays.
+    pub fn go_by(&self, transport: Arc<dyn Transport>) {
+        let _ = self.transport.set(transport);
     }
 
-    fn showing(self, credential: Option<Credential>) -> Self {
-        if let Some(credential) = credential {
+    pub fn approach(&self) -> Approach {
+        Approach {
+            credential: self.credential.get().cloned(),
+            transport: self.transport.get().cloned(),
+        }
+    }
+
+    fn approaching(self, approach: Approach) -> Self {
+        if let Some(credential) = approach.credential {
             self.show(credential);
+        }
+        if let Some(transport) = approach.transport {
+            self.go_by(transport);
         }
         self
     }
@@ -63,23 +86,23 @@ impl Cluster {
     /// One that asks this server and no other, with the same to show.
     pub fn only(&self, server: &str) -> Self {
         let only = Self::new(vec![server.to_owned()], self.timeouts);
-        only.showing(self.credential().cloned()).alone()
+        only.approaching(self.approach()).alone()
     }
 
     /// Talks to no server of another cluster.
     pub fn of(self, cluster: Option<String>) -> Self {
+        let approach = self.approach();
         let known = self.known.into_inner();
         let known = known.unwrap_or_else(PoisonError::into_inner);
-        let credential = self.credential.into_inner();
-        Self::over(known.of(cluster), self.timeouts).showing(credential)
+        Self::over(known.of(cluster), self.timeouts).approaching(approach)
     }
 
     /// Never asks anyone but the servers it was given.
     pub fn alone(self) -> Self {
+        let approach = self.approach();
         let known = self.known.into_inner();
         let known = known.unwrap_or_else(PoisonError::into_inner);
-        let credential = self.credential.into_inner();
-        Self::over(known.alone(), self.timeouts).showing(credential)
+        Self::over(known.alone(), self.timeouts).approaching(approach)
     }
 
     /// The cluster's id, once it is known.
@@ -137,7 +160,7 @@ impl Cluster {
         let within = deadline.saturating_sub(self.now());
         let within = within.min(self.timeouts.connect);
         let mut learner = Learner::new(server, within, deadline);
-        let mut sockets = Sockets::new(self.credential()).ok()?;
+        let mut sockets = Sockets::new(self.approach()).ok()?;
         loop {
             sockets.turn(&mut learner, self);
             if let Some(told) = learner.told() {
@@ -153,7 +176,7 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Asked, AdminError> {
         let mut sockets =
-            Sockets::new(self.credential()).map_err(|error| self.without_sockets(&error))?;
+            Sockets::new(self.approach()).map_err(|error| self.without_sockets(&error))?;
         let (now, until) = (self.now(), self.at(deadline));
         let mut asker = Asker::new(now, &self.known(), request.clone(), self.timeouts, until);
         self.handle(&mut asker, &Input::Time);

@@ -69,6 +69,7 @@ pub mod request;
 mod sockets;
 mod stage;
 mod stream;
+mod transport;
 
 use std::sync::Arc;
 
@@ -82,6 +83,7 @@ pub use credential::Credential;
 pub use line::{StreamName, StreamPlace};
 pub use read::{ReadError, ReadOptions, Reader};
 pub use request::Mode;
+pub use transport::{FarEnd, Secured, Transport};
 
 /// The place of a cluster and the time to wait for it. Holds no connection; each operation makes its own.
 /// Cloning is cheap, and clones share what they learn of the cluster's addresses.
@@ -112,6 +114,15 @@ impl Client {
     pub fn showing(self, credential: Option<Credential>) -> Self {
         if let Some(credential) = credential {
             self.cluster.show(credential);
+        }
+        self
+    }
+
+    /// Has this transport make each connection to HOST:PORT private from now on: none is made in plain text. The first one
+    /// that is given stays. Sockets of this machine are taken as they are.
+    pub fn by(self, transport: Option<Arc<dyn Transport>>) -> Self {
+        if let Some(transport) = transport {
+            self.cluster.go_by(transport);
         }
         self
     }

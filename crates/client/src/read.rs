@@ -56,7 +56,7 @@ impl Client {
             Some(server) => Arc::new(self.cluster.only(server).of(self.cluster.id())),
         };
         let sockets =
-            Sockets::new(cluster.credential()).map_err(|error| cluster.without_sockets(&error))?;
+            Sockets::new(cluster.approach()).map_err(|error| cluster.without_sockets(&error))?;
         let wanted = talk::ReadOptions {
             log: log.to_owned(),
             stream: options.stream,

@@ -14,9 +14,11 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use talk::{Input, Link, Output, Said};
 
+use crate::cluster::Approach;
 use crate::credential::Credential;
 use crate::machine::{Host, Machine};
 use crate::stream::Stream;
+use crate::transport::Transport;
 
 /// The bytes that one read asks of the kernel while lines are read.
 pub(crate) const READ_BYTES: usize = 16 << 10;
@@ -31,8 +33,7 @@ pub(crate) struct Sockets {
     wake: Arc<OwnedFd>,
     told: VecDeque<Told>,
     buffer: Vec<u8>,
-    /// Said first on each connection.
-    credential: Option<Credential>,
+    approach: Approach,
     /// Brought something when it was last looked at, and may have more.
     lively: Option<Link>,
 }
@@ -53,7 +54,7 @@ enum Told {
 }
 
 impl Sockets {
-    pub fn new(credential: Option<&Credential>) -> io::Result<Self> {
+    pub fn new(approach: Approach) -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let wake = rustix::event::eventfd(0, flags)?;
         Ok(Self {
@@ -63,7 +64,7 @@ impl Sockets {
             wake: Arc::new(wake),
             told: VecDeque::new(),
             buffer: vec![0; READ_BYTES],
-            credential: credential.cloned(),
+            approach,
             lively: None,
         })
     }
@@ -134,14 +135,15 @@ impl Sockets {
     }
 
     fn connect(&mut self, link: Link, server: String, within: Duration) {
+        let transport = self.approach.transport.clone();
         if self.open.is_empty() && self.dialling.is_empty() {
-            return self.connected(link, dial(&server, within));
+            return self.connected(link, dial(&server, within, transport.as_ref()));
         }
         self.dialling.insert(link);
         let (dialled, wake) = (self.dialled.clone(), self.wake.clone());
         let thread = std::thread::Builder::new().name("logberg-dial".to_owned());
         let spawned = thread.spawn(move || {
-            let stream = dial(&server, within);
+            let stream = dial(&server, within, transport.as_ref());
             let mut dialled = dialled.lock().unwrap_or_else(PoisonError::into_inner);
             dialled.push((link, stream));
             drop(dialled);
@@ -157,7 +159,7 @@ impl Sockets {
         self.told.push_back(match stream {
             Ok(stream) => {
                 // It goes with the request behind it.
-                let credential = self.credential.as_ref().map(Credential::line);
+                let credential = self.approach.credential.as_ref().map(Credential::line);
                 let unsent = credential.unwrap_or_default().to_vec();
                 self.open.insert(link, Socket { stream, unsent });
                 Told::Connected(link)
@@ -306,8 +308,12 @@ pub(crate) struct Ready {
     pub readable: Vec<Link>,
 }
 
-fn dial(server: &str, within: Duration) -> io::Result<Stream> {
-    let stream = Stream::dial(server, within)?;
+fn dial(
+    server: &str,
+    within: Duration,
+    transport: Option<&Arc<dyn Transport>>,
+) -> io::Result<Stream> {
+    let stream = Stream::dial(server, within, transport)?;
     stream.stay()?;
     Ok(stream)
 }

@@ -4,10 +4,13 @@ use std::io::{self, IoSlice, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use crate::transport::{Secured, Transport};
 
 /// How a server that is the path of a socket begins.
 const UNIX: &str = "unix:";
@@ -19,11 +22,17 @@ const AGAIN: Duration = Duration::from_millis(5);
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Secured(Secured),
 }
 
 impl Stream {
-    /// Connects to a server: `unix:PATH`, or the first address of `HOST:PORT` that takes the connection. Calls on it wait.
-    pub fn dial(server: &str, within: Duration) -> io::Result<Stream> {
+    /// Connects to a server: `unix:PATH`, or the first address of `HOST:PORT` that takes the connection, by the transport
+    /// that is given. Calls on it wait.
+    pub fn dial(
+        server: &str,
+        within: Duration,
+        transport: Option<&Arc<dyn Transport>>,
+    ) -> io::Result<Stream> {
         if let Some(path) = server.strip_prefix(UNIX) {
             return dial_path(path, within);
         }
@@ -32,7 +41,12 @@ impl Stream {
             match TcpStream::connect_timeout(&address, within) {
                 Ok(stream) => {
                     stream.set_nodelay(true)?;
-                    return Ok(Stream::Tcp(stream));
+                    let Some(transport) = transport else {
+                        return Ok(Stream::Tcp(stream));
+                    };
+                    help(&stream);
+                    let secured = transport.secure(stream, server, within)?;
+                    return Ok(Stream::Secured(secured));
                 }
                 Err(error) => last = Some(error),
             }
@@ -49,13 +63,10 @@ impl Stream {
     pub fn stay(&self) -> io::Result<()> {
         match self {
             Stream::Unix(stream) => stream.set_nonblocking(true),
+            Stream::Secured(secured) => secured.socket.set_nonblocking(true),
             Stream::Tcp(stream) => {
                 stream.set_nonblocking(true)?;
-                let _ = sockopt::set_tcp_congestion(stream, "cubic");
-                let _ = sockopt::set_socket_keepalive(stream, true);
-                let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(2));
-                let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(1));
-                let _ = sockopt::set_tcp_keepcnt(stream, 4);
+                help(stream);
                 Ok(())
             }
         }
@@ -69,12 +80,20 @@ impl Stream {
                 stream.set_read_timeout(patience)?;
                 stream.set_write_timeout(patience)
             }
-            Stream::Unix(stream) => {
+            Stream::Unix(stream) | Stream::Secured(Secured { socket: stream, .. }) => {
                 stream.set_read_timeout(patience)?;
                 stream.set_write_timeout(patience)
             }
         }
     }
+}
+
+fn help(stream: &TcpStream) {
+    let _ = sockopt::set_tcp_congestion(stream, "cubic");
+    let _ = sockopt::set_socket_keepalive(stream, true);
+    let _ = sockopt::set_tcp_keepidle(stream, Duration::from_secs(2));
+    let _ = sockopt::set_tcp_keepintvl(stream, Duration::from_secs(1));
+    let _ = sockopt::set_tcp_keepcnt(stream, 4);
 }
 
 /// Connects to a socket of this machine. Its queue may be full, of which the system says so at once and does not wait.
@@ -102,6 +121,12 @@ impl Read for &Stream {
         match self {
             Stream::Tcp(stream) => (&*stream).read(buffer),
             Stream::Unix(stream) => (&*stream).read(buffer),
+            Stream::Secured(secured) => match (&secured.socket).read(buffer) {
+                Ok(0) if !buffer.is_empty() && secured.far.is_broken() => {
+                    Err(io::ErrorKind::ConnectionReset.into())
+                }
+                read => read,
+            },
         }
     }
 }
@@ -117,6 +142,7 @@ impl Write for &Stream {
         match self {
             Stream::Tcp(stream) => (&*stream).write(bytes),
             Stream::Unix(stream) => (&*stream).write(bytes),
+            Stream::Secured(secured) => (&secured.socket).write(bytes),
         }
     }
 
@@ -124,6 +150,7 @@ impl Write for &Stream {
         match self {
             Stream::Tcp(stream) => (&*stream).write_vectored(parts),
             Stream::Unix(stream) => (&*stream).write_vectored(parts),
+            Stream::Secured(secured) => (&secured.socket).write_vectored(parts),
         }
     }
 
@@ -147,6 +174,7 @@ impl AsFd for Stream {
         match self {
             Stream::Tcp(stream) => stream.as_fd(),
             Stream::Unix(stream) => stream.as_fd(),
+            Stream::Secured(secured) => secured.socket.as_fd(),
         }
     }
 }

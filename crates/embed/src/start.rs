@@ -134,6 +134,7 @@ impl Builder {
             token: None,
             standing: wire::Standing::default(),
             limits: self.limits.clone(),
+            nodes_show_certificates: false,
             version: env!("CARGO_PKG_VERSION"),
             speaks: formats::Speaks::THIS,
             hosts: Hosts::in_machine(HOST, move |name| names.iter().any(|known| known == name)),

@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use ops::{Buffer, Completion, ConnId, Slice, Time};
 use rustix::io::Errno;
@@ -10,6 +11,7 @@ use rustix::net::{RecvFlags, recv, sockopt};
 
 use crate::epoll::{Epoll, EventFlags, Source};
 use crate::errors::closed_here;
+use crate::handed::FarEnd;
 use crate::landing;
 use crate::lender::Lender;
 
@@ -39,6 +41,8 @@ pub(crate) struct Connection {
     moved: bool,
     /// What the ring has of it, if there is one.
     flights: Flights,
+    /// The connection behind a pair of sockets.
+    pub far: Option<Arc<dyn FarEnd>>,
 }
 
 /// What a connection says after its turn.
@@ -67,6 +71,7 @@ impl Connection {
             has_turn: false,
             moved: false,
             flights: Flights::default(),
+            far: None,
         }
     }
 
@@ -109,6 +114,14 @@ impl Connection {
             self.readiness.readable = true;
             self.readiness.writable = true;
         }
+    }
+
+    /// A connection that was dialled elsewhere.
+    pub fn open_with(&mut self, socket: OwnedFd, far: Option<Arc<dyn FarEnd>>) {
+        self.phase = Phase::Open(Arc::new(socket));
+        self.far = far;
+        self.readiness.readable = true;
+        self.readiness.writable = true;
     }
 
     pub fn is_connecting(&self) -> bool {
@@ -333,7 +346,11 @@ impl Connection {
     /// The first receive has so many bytes more; none is the end of the stream.
     fn on_received(&mut self, count: usize, completions: &mut Vec<Completion>) {
         // A reset right behind the end takes nothing from it: who sent all and goes away unread has ended.
-        if count == 0 && (self.sends.has_failed() || self.receives.has_ended() && self.is_broken())
+        let broke = |far: &Arc<dyn FarEnd>| far.is_broken();
+        if count == 0
+            && (self.sends.has_failed()
+                || self.receives.has_ended() && self.is_broken()
+                || self.far.as_ref().is_some_and(broke))
         {
             self.receives.break_with(Errno::CONNRESET);
             return;

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use ops::{Completion, ConnId, FileId, Token};
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::handed::Handed;
 use crate::medium::Opened;
 
 pub(crate) enum Reply {
@@ -23,6 +24,13 @@ pub(crate) enum Reply {
     Resolved {
         conn: ConnId,
         result: io::Result<Vec<SocketAddr>>,
+    },
+    /// Accepted elsewhere.
+    Handed { listener: usize, handed: Handed },
+    /// Dialled elsewhere.
+    Dialled {
+        conn: ConnId,
+        result: io::Result<Handed>,
     },
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::config::KernelConfig;
 use crate::epoll::{Epoll, Source};
 use crate::errors::closed_here;
 use crate::files::Files;
+use crate::handed::{Dial, Giver};
 use crate::inbox::{Inbox, Reply};
 use crate::lanes::Lanes;
 use crate::listener::Listener;
@@ -125,6 +127,17 @@ impl Kernel {
             false => Listener::bind(address, self.network.config())?,
         };
         Ok(self.network.join(listener))
+    }
+
+    /// Has another thread accept at an address that `bind` took: with its socket, and what hands connections to this kernel.
+    pub fn hand_over(&mut self, address: &str) -> io::Result<(OwnedFd, Giver)> {
+        let index = self.network.bind(address)?;
+        self.network.hand_over(index)
+    }
+
+    /// Connections are dialled by this one from now on.
+    pub fn set_dialer(&mut self, dialer: Arc<dyn Dial>) {
+        self.network.set_dialer(dialer);
     }
 
     /// As `bind_also`, a socket for root and the user of this process alone.
@@ -396,6 +409,14 @@ impl Kernel {
                 } => self
                     .files
                     .on_opened(token, file, result, &mut self.completions),
+                Reply::Handed { listener, handed } => {
+                    self.network
+                        .on_handed(&self.epoll, listener, handed, &mut self.completions);
+                }
+                Reply::Dialled { conn, result } => {
+                    self.network
+                        .on_dialled(&self.epoll, conn, result, &mut self.completions);
+                }
                 Reply::Resolved { conn, result } => {
                     self.network
                         .on_resolved(&self.epoll, conn, result, &mut self.completions);

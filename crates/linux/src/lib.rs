@@ -48,6 +48,7 @@ mod tag;
 
 mod connection;
 mod epoll;
+mod handed;
 mod lender;
 mod listener;
 mod network;
@@ -82,6 +83,7 @@ pub use clock::now;
 pub use config::{Faults, KernelConfig};
 pub use directory::disk_bytes;
 pub use disk::LinuxDisk;
+pub use handed::{Dial, FarEnd, Giver, Handed};
 pub use ink::Ink;
 pub use kernel::{Kernel, Stopper};
 pub use mover::Mover;

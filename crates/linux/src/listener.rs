@@ -14,6 +14,7 @@ use rustix::net::{
 use rustix::process::Uid;
 
 use crate::config::KernelConfig;
+use crate::handed::Handed;
 use crate::unix_socket::{SocketFile, UnixAddress};
 
 const BACKLOG: i32 = 1024;
@@ -39,6 +40,10 @@ pub(crate) struct Listener {
     pub joins: bool,
     /// Connections of root and of this process' own user alone.
     pub is_own: bool,
+    /// Another thread accepts, and hands over what it has accepted.
+    pub is_handed: bool,
+    /// Handed over before anybody listened.
+    pub waiting: Vec<Handed>,
     /// Goes with the listener.
     _file: Option<SocketFile>,
     pub socket: OwnedFd,
@@ -105,6 +110,8 @@ impl Listener {
             address: None,
             joins: false,
             is_own: false,
+            is_handed: false,
+            waiting: Vec::new(),
             _file: None,
             socket,
             accepting: false,

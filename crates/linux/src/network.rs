@@ -19,7 +19,8 @@ use crate::config::KernelConfig;
 use crate::connection::{After, Connection, Phase};
 use crate::epoll::{Epoll, EventFlags, Source};
 use crate::errors::{closed_here, copy_of};
-use crate::inbox::Inbox;
+use crate::handed::{Dial, Giver, Handed};
+use crate::inbox::{Inbox, Reply};
 use crate::lender::Lender;
 use crate::listener::{Accept, Listener, new_socket, no_address};
 use crate::resolver::Resolver;
@@ -56,13 +57,16 @@ pub(crate) struct Network {
     accepted: u64,
     lender: Lender,
     scratch: Vec<u8>,
+    /// Makes the connections that are dialled, in the place of this kernel.
+    dialer: Option<Arc<dyn Dial>>,
+    inbox: Arc<Inbox>,
 }
 
 impl Network {
     pub fn new(config: KernelConfig, inbox: Arc<Inbox>, on_ring: bool) -> Network {
         Network {
             config,
-            resolver: Resolver::new(inbox),
+            resolver: Resolver::new(inbox.clone()),
             on_ring,
             connections: HashMap::new(),
             listeners: Vec::new(),
@@ -74,6 +78,8 @@ impl Network {
             accepted: 0,
             lender: Lender::new(),
             scratch: vec![0; 64 << 10],
+            dialer: None,
+            inbox,
         }
     }
 
@@ -98,6 +104,26 @@ impl Network {
         address
     }
 
+    /// From now on, another thread accepts at this listener's socket.
+    pub fn hand_over(&mut self, index: usize) -> io::Result<(OwnedFd, Giver)> {
+        let listener = &mut self.listeners[index];
+        let socket = listener.socket.try_clone()?;
+        listener.is_handed = true;
+        listener.readable = false;
+        let inbox = self.inbox.clone();
+        Ok((
+            socket,
+            Giver {
+                inbox,
+                listener: index,
+            },
+        ))
+    }
+
+    pub fn set_dialer(&mut self, dialer: Arc<dyn Dial>) {
+        self.dialer = Some(dialer);
+    }
+
     pub fn local_addr(&self, index: usize) -> Option<SocketAddr> {
         self.listeners.get(index)?.address
     }
@@ -108,11 +134,18 @@ impl Network {
             if !listener.accepting {
                 listener.named.clone_from(&address);
             }
+            let mut waiting = Vec::new();
             for (at, listener) in self.listeners.iter_mut().enumerate() {
                 if !listener.accepting && (at == index || listener.joins) {
-                    epoll.add(Source::Listener(at), &listener.socket)?;
+                    if !listener.is_handed {
+                        epoll.add(Source::Listener(at), &listener.socket)?;
+                    }
                     listener.accepting = true;
+                    waiting.extend(listener.waiting.drain(..).map(|handed| (at, handed)));
                 }
+            }
+            for (at, handed) in waiting {
+                self.on_handed(epoll, at, handed, completions);
             }
             Ok(())
         });
@@ -138,6 +171,12 @@ impl Network {
         }
         self.connections
             .insert(conn, Connection::new(conn, Phase::Resolving));
+        if let Some(dialer) = &self.dialer {
+            let inbox = self.inbox.clone();
+            let done = move |result| inbox.put(Reply::Dialled { conn, result });
+            dialer.dial(address, Box::new(done));
+            return;
+        }
         match address.parse::<SocketAddr>() {
             Ok(address) => self.try_addresses(epoll, conn, VecDeque::from([address]), completions),
             Err(_) => self.resolver.look_up(conn, address),
@@ -159,6 +198,89 @@ impl Network {
             Ok(addresses) => self.try_addresses(epoll, conn, addresses.into(), completions),
             Err(error) => self.on_unreachable(conn, error, completions),
         }
+    }
+
+    /// A connection that was dialled elsewhere is there, or failed.
+    pub fn on_dialled(
+        &mut self,
+        epoll: &Epoll,
+        conn: ConnId,
+        result: io::Result<Handed>,
+        completions: &mut Vec<Completion>,
+    ) {
+        // It may have been closed meanwhile.
+        let Some(connection) = self.connections.get_mut(&conn) else {
+            return;
+        };
+        let watched = result.and_then(|handed| {
+            match self.on_ring {
+                true => wait_in_calls(&handed.socket),
+                false => epoll.add(Source::Connection(conn), &handed.socket)?,
+            }
+            Ok(handed)
+        });
+        match watched {
+            Ok(handed) => {
+                connection.open_with(handed.socket, handed.far);
+                completions.push(Completion::Connected {
+                    conn,
+                    result: Ok(()),
+                });
+                // For the ops that were given before.
+                self.open_connection(conn);
+            }
+            Err(error) => self.on_unreachable(conn, error, completions),
+        }
+    }
+
+    /// A connection that was accepted elsewhere.
+    pub fn on_handed(
+        &mut self,
+        epoll: &Epoll,
+        index: usize,
+        handed: Handed,
+        completions: &mut Vec<Completion>,
+    ) {
+        let listener = &mut self.listeners[index];
+        if !listener.accepting {
+            listener.waiting.push(handed);
+            return;
+        }
+        let named = listener.named.clone();
+        let Handed {
+            socket,
+            peer,
+            node,
+            far,
+        } = handed;
+        let Some(conn) = self.watch(epoll, socket, &peer) else {
+            return;
+        };
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            connection.far = far;
+        }
+        completions.push(Completion::Accepted {
+            conn,
+            peer,
+            listener: named,
+            is_own: false,
+            node,
+        });
+    }
+
+    /// Takes an accepted socket among the connections. `None`: it cannot be watched.
+    fn watch(&mut self, epoll: &Epoll, socket: OwnedFd, peer: &str) -> Option<ConnId> {
+        let conn = ConnId(self.accepted * 2 + 1);
+        self.accepted += 1;
+        if self.on_ring {
+            wait_in_calls(&socket);
+        } else if let Err(error) = epoll.add(Source::Connection(conn), &socket) {
+            tracing::warn!(%peer, %error, "connection dropped: epoll cannot watch it");
+            return None;
+        }
+        self.connections
+            .insert(conn, Connection::new(conn, Phase::Open(Arc::new(socket))));
+        Some(conn)
     }
 
     /// Starts to connect to the first address that can be tried at all.
@@ -260,7 +382,9 @@ impl Network {
         let Some(connection) = self.open_connection(conn) else {
             return;
         };
-        if let Some(socket) = connection.socket() {
+        if let Some(far) = &connection.far {
+            far.reset();
+        } else if let Some(socket) = connection.socket() {
             // Closed so, a socket says by a reset that this is not the end. (If it cannot be set, it ends.)
             let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
         }
@@ -421,35 +545,30 @@ impl Network {
     }
 
     fn accept(&mut self, epoll: &Epoll, now: Time, completions: &mut Vec<Completion>) {
-        for listener in &mut self.listeners {
+        for at in 0..self.listeners.len() {
+            let listener = &mut self.listeners[at];
             if listener.paused_until.is_some_and(|until| now < until) || !listener.accepting {
                 continue;
             }
             listener.paused_until = None;
             for _ in 0..ACCEPTS_PER_ROUND {
+                let listener = &mut self.listeners[at];
                 if !listener.readable {
                     break;
                 }
                 let Accept::Connection(socket, peer) = listener.accept(now) else {
                     break;
                 };
-                let conn = ConnId(self.accepted * 2 + 1);
-                self.accepted += 1;
-                if self.on_ring {
-                    wait_in_calls(&socket);
-                } else if let Err(error) = epoll.add(Source::Connection(conn), &socket) {
-                    tracing::warn!(%peer, %error, "connection dropped: epoll cannot watch it");
-                    continue;
-                }
-                self.connections
-                    .insert(conn, Connection::new(conn, Phase::Open(Arc::new(socket))));
                 let (is_own, listener) = (listener.is_own, listener.named.clone());
-                completions.push(Completion::Accepted {
-                    conn,
-                    peer,
-                    listener,
-                    is_own,
-                });
+                if let Some(conn) = self.watch(epoll, socket, &peer) {
+                    completions.push(Completion::Accepted {
+                        conn,
+                        peer,
+                        listener,
+                        is_own,
+                        node: None,
+                    });
+                }
             }
         }
     }

@@ -26,6 +26,8 @@ pub struct NodeConfig {
     pub places: Vec<Place>,
     pub standing: Standing,
     pub limits: Limits,
+    /// Who speaks as a node, or joins, shows a node's certificate.
+    pub nodes_show_certificates: bool,
     /// The version of the program, for status.
     pub version: &'static str,
     pub speaks: Speaks,

@@ -28,6 +28,8 @@ struct Greeting {
     filled: usize,
     from: String,
     is_own: bool,
+    /// The name in the certificate of a node that it showed.
+    node: Option<String>,
     /// A token, by a line before the first one.
     shown: Option<Token>,
 }
@@ -45,6 +47,8 @@ pub struct Caller {
     pub from: String,
     /// It comes by the socket for root and this process' own user.
     pub is_own: bool,
+    /// The name in the certificate of a node that it showed.
+    pub node: Option<String>,
     /// The token that it showed, good or not.
     pub shown: Option<Token>,
 }
@@ -55,7 +59,14 @@ const LONG_MAX: usize = 4;
 const GREETING_BUFFER: usize = LINE_BYTES_MAX.next_multiple_of(BLOCK);
 
 impl Greetings {
-    pub fn on_accepted(&mut self, env: &mut Env, conn: ConnId, from: String, is_own: bool) {
+    /// `whose`: whether it is this process' owner, and the name in its certificate if that is a node's.
+    pub fn on_accepted(
+        &mut self,
+        env: &mut Env,
+        conn: ConnId,
+        from: String,
+        (is_own, node): (bool, Option<String>),
+    ) {
         let is_full = env.conns.count() >= env.limits.connections_max;
         env.conns.turn_to(conn, Purpose::Greeting);
         if is_full {
@@ -73,6 +84,7 @@ impl Greetings {
             filled: 0,
             from,
             is_own,
+            node,
             shown: None,
         };
         self.by_conn.insert(conn, greeting);
@@ -165,6 +177,7 @@ impl Greetings {
         let Greeting {
             from,
             is_own,
+            node,
             shown,
             ..
         } = self.by_conn.remove(&conn)?;
@@ -180,6 +193,7 @@ impl Greetings {
                     ended: received.end,
                     from,
                     is_own: is_own || is_believed,
+                    node,
                     shown,
                 })
             }

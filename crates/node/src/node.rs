@@ -257,10 +257,14 @@ impl Machine for Node {
                 self.on_disk(token, completion);
             }
             Completion::Accepted {
-                conn, peer, is_own, ..
+                conn,
+                peer,
+                is_own,
+                node,
+                ..
             } => {
                 let greetings = &mut self.callers.greetings;
-                greetings.on_accepted(&mut self.env, conn, peer, is_own);
+                greetings.on_accepted(&mut self.env, conn, peer, (is_own, node));
             }
             Completion::ListenFailed { address, error } => {
                 tracing::error!(%address, %error, "cannot listen; choose another address with --listen");

@@ -158,11 +158,13 @@ pub enum OpenMode {
 pub enum Completion {
     /// `peer` is the other side's address, for people; `listener` the address that `Op::Listen` named. `is_own`: the
     /// system says that the other side is root or this process' own user, and it came by the socket for those alone.
+    /// `node`: the other side proved by a certificate that it is a node, and this is the name in it.
     Accepted {
         conn: ConnId,
         peer: String,
         listener: String,
         is_own: bool,
+        node: Option<String>,
     },
     ListenFailed {
         address: String,

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 36] = [
+const ARROWS: [(&str, &[&str]); 37] = [
     // Crates that decide.
     ("access", &[]),
     ("paxos", &[]),
@@ -59,6 +59,8 @@ const ARROWS: [(&str, &[&str]); 36] = [
     // Crates that ask.
     ("talk", &["paxos", "wire"]),
     ("client", &["access", "talk", "wire"]),
+    // Between both: connections that are made beside a kernel, or beside a client.
+    ("tls", &["client", "linux"]),
     ("terminal", &["client", "linux"]),
     // A crate for other programs.
     (
@@ -86,6 +88,7 @@ const ARROWS: [(&str, &[&str]); 36] = [
             "spaces",
             "store",
             "terminal",
+            "tls",
             "wire",
         ],
     ),
@@ -105,7 +108,7 @@ const ARROWS: [(&str, &[&str]); 36] = [
         "cli",
         &[
             "access", "bench", "carrier", "client", "formats", "host", "linux", "node", "ops",
-            "replica", "serve", "shelf", "slots", "store", "streams", "terminal", "testbed",
+            "replica", "serve", "shelf", "slots", "store", "streams", "terminal", "testbed", "tls",
             "wire",
         ],
     ),

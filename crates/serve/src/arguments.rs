@@ -115,6 +115,24 @@ pub struct Arguments {
         hide_env_values = true
     )]
     http_long_poll: Option<f64>,
+    /// off, accept (TLS and plain text, for the time of a change) or require (TLS alone); nodes show one another their
+    /// certificates
+    #[arg(
+        long,
+        value_name = "off|accept|require",
+        env = "LOGBERG_TLS",
+        hide_env_values = true
+    )]
+    tls: Option<String>,
+    /// The certificate of this node, its key, and the authority that it believes: tls.crt, tls.key and ca.crt in that
+    /// directory. They are looked at again each 10 seconds
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "LOGBERG_TLS_DIR",
+        hide_env_values = true
+    )]
+    tls_dir: Option<PathBuf>,
     /// Let other machines reach --http, though everybody who does may read, write and delete
     #[arg(long, env = "LOGBERG_INSECURE", hide_env_values = true)]
     insecure: bool,
@@ -256,10 +274,12 @@ impl Arguments {
             long_poll,
         });
         let also = (&addresses.also[..], settings.socket.as_deref());
+        let tls = (settings.tls.as_deref(), settings.tls_dir);
         process::serve(
             config,
             kernel,
             also,
+            tls,
             settings.admin.as_deref(),
             door,
             streams,
@@ -286,6 +306,8 @@ impl Arguments {
             kv_advertise: self.kv_advertise.or(file.kv_advertise),
             http: self.http.or(file.http),
             http_long_poll: self.http_long_poll.or(file.http_long_poll),
+            tls: self.tls.or(file.tls),
+            tls_dir: self.tls_dir.or(file.tls_dir),
             insecure: self.insecure || file.insecure,
             bootstrap: self.bootstrap || (!joined && file.bootstrap),
             voters: self.voters.or(file.voters),

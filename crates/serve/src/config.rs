@@ -70,6 +70,7 @@ impl Settings {
             token: None,
             standing: standing.map_err(Failure::usage)?,
             limits,
+            nodes_show_certificates: false,
             version: env!("CARGO_PKG_VERSION"),
             speaks: Speaks::THIS,
             hosts: Default::default(),

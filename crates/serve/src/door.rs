@@ -15,8 +15,13 @@ use node::config::NodeConfig;
 use ops::{Disk, MachineId};
 use terminal::exit::{Failure, Kind};
 
+use crate::secure::Secure;
+
 /// The machine that a node's letters go to.
 pub const DOOR: MachineId = MachineId(1);
+
+/// The answer to plain text, where TLS is required.
+const PLAIN_REFUSED: &str = "-ERR this server takes connections by TLS alone\r\n";
 
 pub struct Settings {
     pub listen: String,
@@ -50,6 +55,7 @@ pub fn start(
     settings: Settings,
     office: PostOffice,
     rights: Arc<RightsBoard>,
+    tls: Option<Secure>,
 ) -> Result<Running> {
     let (tell, told) = mpsc::channel();
     let shelves = OnDisk::beside(&config.directory, config.limits.disk_reserve_bytes);
@@ -57,10 +63,17 @@ pub fn start(
     let figures: Arc<DoorFigures> = Arc::default();
     let counted = figures.clone();
     let run = move || {
-        let (mut kernel, mut door) = match open(shelves, settings, office, (counted, rights)) {
-            Ok((kernel, door, advertise)) => {
+        let opened = open(shelves, settings, office, (counted, rights));
+        let opened = opened.and_then(|(mut kernel, door, advertise, bound)| {
+            let accept = |tls: Secure| tls.accept_at(&mut kernel, &bound, PLAIN_REFUSED);
+            let acceptor = tls.map(accept).transpose().map_err(io::Error::other)?;
+            Ok((kernel, door, advertise, acceptor))
+        });
+        // It accepts until this thread ends.
+        let (mut kernel, mut door, _acceptor) = match opened {
+            Ok((kernel, door, advertise, acceptor)) => {
                 let _ = tell.send(Ok((advertise, kernel.stopper())));
-                (kernel, door)
+                (kernel, door, acceptor)
             }
             Err(error) => return drop(tell.send(Err(error))),
         };
@@ -94,7 +107,7 @@ fn open(
     settings: Settings,
     office: PostOffice,
     (figures, rights): (Arc<DoorFigures>, Arc<RightsBoard>),
-) -> io::Result<(Kernel, Door, String)> {
+) -> io::Result<(Kernel, Door, String, String)> {
     let mut kernel = Kernel::new(KernelConfig {
         machine: DOOR,
         office,
@@ -140,5 +153,5 @@ fn open(
         },
         now,
     );
-    Ok((kernel, door, advertise))
+    Ok((kernel, door, advertise, bound.to_string()))
 }

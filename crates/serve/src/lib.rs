@@ -18,6 +18,7 @@ mod streams;
 
 mod in_memory;
 mod process;
+mod secure;
 
 mod admin;
 

@@ -6,16 +6,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use carrier::{Lag, Late};
-use client::{Client, Timeouts};
+use client::{Client, Timeouts, Transport};
 use formats::{ClusterId, LogKind};
 use letters::RightsBoard;
-use linux::{Ink, Kernel, KernelConfig, PostOffice};
+use linux::{Ink, Kernel, KernelConfig, PostOffice, UNIX};
 use node::config::{NodeConfig, Start};
 use node::hosted::Hosts;
 use node::{Node, StartError};
 use store::ManifestError;
 use terminal::exit::{Failure, Kind};
 
+use crate::secure::{self, Secure};
 use crate::sockets::Inner;
 use crate::{admin, door, in_memory, sockets, streams};
 
@@ -41,6 +42,7 @@ pub fn serve(
     mut config: NodeConfig,
     mut kernel: KernelConfig,
     (also, own): (&[String], Option<&str>),
+    tls: (Option<&str>, Option<PathBuf>),
     admin: Option<&str>,
     door: Option<door::Settings>,
     streams: Option<streams::Settings>,
@@ -62,6 +64,12 @@ pub fn serve(
     // Segments need files too, and a replica without the next one stops: clients must not take them.
     let half = files.map_or(usize::MAX, |limit| (limit / 2) as usize);
     config.limits.connections_max = config.limits.connections_max.min(half);
+    let tls = Secure::of(
+        tls.0,
+        tls.1,
+        files.map_or(usize::MAX, |limit| limit as usize),
+    )?;
+    config.nodes_show_certificates = tls.as_ref().is_some_and(Secure::is_required);
     if door.is_some() && kernel.ink == Ink::Ram {
         return Err(Failure::usage("--kv keeps its state on disk: leave --ink ram out").into());
     }
@@ -85,10 +93,22 @@ pub fn serve(
         };
         Failure::new(Kind::Failure, sentence)
     })?;
-    sockets::warn_of_strangers(bound);
-    sockets::bind_also(&mut kernel, also)?;
+    sockets::warn_of_strangers(bound, tls.as_ref());
+    sockets::bind_also(&mut kernel, also, tls.as_ref())?;
+    let transport = tls.as_ref().map(Secure::transport);
+    // They accept until this function ends.
+    let mut _acceptors = Vec::new();
+    if let Some(tls) = &tls {
+        tls.watch();
+        kernel.set_dialer(tls.dialer());
+        let ports = also.iter().filter(|address| !address.starts_with(UNIX));
+        for address in std::iter::once(&config.listen).chain(ports) {
+            let refusal = secure::plain_refused();
+            _acceptors.push(tls.accept_at(&mut kernel, address, refusal)?);
+        }
+    }
     let rights = Arc::new(RightsBoard::default());
-    let inner = Inner::of(own, &config.directory, bound);
+    let inner = Inner::of(own, &config.directory, bound).by(transport.clone());
     if let Some(admin) = admin {
         serve_admin(admin, inner.clone(), rights.clone())?;
     }
@@ -101,7 +121,10 @@ pub fn serve(
             .into());
         }
     }
-    let door = door.map(|settings| door::start(&config, settings, office.clone(), rights.clone()));
+    let door = door.map(|settings| {
+        let office = office.clone();
+        door::start(&config, settings, office, rights.clone(), tls.clone())
+    });
     let door = door.transpose()?;
     let without = streams.is_none() && keeps_on_disk;
     let without = without.then(|| streams::Doorless::new(&config, office.clone()));
@@ -154,7 +177,7 @@ pub fn serve(
             return Err(error);
         }
     };
-    warn_of_other_clusters(node.cluster(), servers, data);
+    warn_of_other_clusters(node.cluster(), servers, data, transport);
     let ran = match lag.filter(|lag| !lag.is_zero()) {
         Some(lag) => {
             tracing::warn!(%lag, "what this node sends to other nodes is held back: this is for trying out");
@@ -183,7 +206,12 @@ pub fn serve(
 /// Warns of servers named on the command line that are of another cluster than our directory. They may be
 /// starting too, so they are looked at while the node runs. An answer at an address proves nothing against
 /// our own directory: the machine that was there may be gone, and another have its address.
-fn warn_of_other_clusters(own: ClusterId, servers: Vec<String>, data: PathBuf) {
+fn warn_of_other_clusters(
+    own: ClusterId,
+    servers: Vec<String>,
+    data: PathBuf,
+    transport: Option<Arc<dyn Transport>>,
+) {
     if own == ClusterId::default() {
         return; // It has not joined any.
     }
@@ -196,7 +224,7 @@ fn warn_of_other_clusters(own: ClusterId, servers: Vec<String>, data: PathBuf) {
             total: soon,
         };
         for server in servers {
-            let client = Client::new(vec![server.clone()], timeouts);
+            let client = Client::new(vec![server.clone()], timeouts).by(transport.clone());
             let Ok(status) = client.status_of(&server) else {
                 continue;
             };

@@ -42,6 +42,10 @@ pub struct Settings {
         skip_serializing_if = "Option::is_none"
     )]
     pub http_long_poll: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_dir: Option<PathBuf>,
     #[serde(default)]
     pub insecure: bool,
     #[serde(default)]
@@ -123,6 +127,8 @@ impl Settings {
             kv_advertise: self.kv_advertise.clone(),
             http: self.http.clone(),
             http_long_poll: self.http_long_poll,
+            tls: self.tls.clone(),
+            tls_dir: self.tls_dir.clone(),
             insecure: self.insecure,
             bootstrap: self.bootstrap,
             voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),

@@ -3,11 +3,14 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Result;
+use client::{Client, Timeouts, Transport};
 use linux::{Kernel, UNIX, UnixAddress};
 use terminal::exit::{Failure, Kind};
 
+use crate::secure::Secure;
 use crate::settings::Settings;
 
 /// In the directory of a node.
@@ -48,7 +51,7 @@ impl Settings {
 }
 
 /// Takes the addresses besides the first.
-pub fn bind_also(kernel: &mut Kernel, also: &[String]) -> Result<()> {
+pub fn bind_also(kernel: &mut Kernel, also: &[String], tls: Option<&Secure>) -> Result<()> {
     for address in also {
         let bound = kernel.bind_also(address).map_err(|error| {
             let sentence = match error.kind() {
@@ -60,19 +63,30 @@ pub fn bind_also(kernel: &mut Kernel, also: &[String]) -> Result<()> {
             Failure::new(Kind::Failure, sentence)
         })?;
         match bound {
-            Some(bound) => warn_of_strangers(bound),
+            Some(bound) => warn_of_strangers(bound, tls),
             None => tracing::info!(address, "listening"),
         }
     }
     Ok(())
 }
 
-pub fn warn_of_strangers(bound: SocketAddr) {
-    if !bound.ip().is_loopback() {
-        tracing::warn!(
+pub fn warn_of_strangers(bound: SocketAddr, tls: Option<&Secure>) {
+    if bound.ip().is_loopback() {
+        return;
+    }
+    match tls {
+        Some(tls) if tls.is_required() => tracing::warn!(
             address = %bound,
-            "without `logberg auth enable` anyone who can reach this address can read and append, and nothing is encrypted"
-        );
+            "without `logberg auth enable` anyone who can reach this address can read and append"
+        ),
+        Some(_) => tracing::warn!(
+            address = %bound,
+            "without `logberg auth enable` anyone who can reach this address can read and append, and with --tls accept plain text is taken, too"
+        ),
+        None => tracing::warn!(
+            address = %bound,
+            "without `logberg auth enable` anyone who can reach this address can read and append, and nothing is encrypted (--tls)"
+        ),
     }
 }
 
@@ -84,6 +98,8 @@ pub fn warn_of_strangers(bound: SocketAddr) {
 pub struct Inner {
     socket: Option<PathBuf>,
     port: SocketAddr,
+    /// For its port.
+    transport: Option<Arc<dyn Transport>>,
 }
 
 impl Inner {
@@ -100,7 +116,19 @@ impl Inner {
             ip => ip,
         };
         let port = SocketAddr::new(ip, node.port());
-        Inner { socket, port }
+        Inner {
+            socket,
+            port,
+            transport: None,
+        }
+    }
+
+    pub fn by(self, transport: Option<Arc<dyn Transport>>) -> Inner {
+        Inner { transport, ..self }
+    }
+
+    pub fn client(&self, timeouts: Timeouts) -> Client {
+        Client::new(vec![self.server()], timeouts).by(self.transport.clone())
     }
 
     /// As a client names it, now.

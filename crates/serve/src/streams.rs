@@ -241,7 +241,7 @@ impl ByClient {
             silence: second,
             total: 5 * second,
         };
-        Client::new(vec![self.node.server()], timeouts)
+        self.node.client(timeouts)
     }
 }
 

@@ -168,6 +168,7 @@ impl Network {
                 peer,
                 listener,
                 is_own,
+                node: None,
             },
         );
         true

@@ -255,6 +255,7 @@ fn of_refusal(refusal: &client::Refusal) -> Kind {
         | Code::CannotLead
         | Code::Unauthenticated
         | Code::Forbidden
+        | Code::TlsRequired
         | Code::WrongCluster
         | Code::Version
         | Code::PastEnd

@@ -39,7 +39,7 @@ use std::{io, thread};
 
 use anyhow::{Context, Result, bail};
 use client::admin::{LogStatus, Status};
-use client::{Client, Timeouts};
+use client::{Client, Timeouts, Transport};
 use linux::LinuxDisk;
 use rustix::process::{Pid, Signal, kill_process};
 use store::Manifest;
@@ -76,6 +76,10 @@ pub struct LocalOptions {
     pub kv_ports: Vec<u16>,
     /// … serves streams over HTTP. Empty: none does.
     pub http_ports: Vec<u16>,
+    /// Given to node 1 alone, then to node 2 …, after those of all.
+    pub own_arguments: Vec<Vec<String>>,
+    /// By which the nodes are asked. `None`: in plain text.
+    pub transport: Option<Arc<dyn Transport>>,
 }
 
 /// A place for a node: a namespace of its own, for example.
@@ -106,6 +110,8 @@ impl LocalOptions {
             hosts: Vec::new(),
             kv_ports: Vec::new(),
             http_ports: Vec::new(),
+            own_arguments: Vec::new(),
+            transport: None,
         }
     }
 }
@@ -347,6 +353,8 @@ impl LocalCluster {
         }
         command.args(&self.options.arguments);
         command.args(self.host(id).iter().flat_map(|host| &host.arguments));
+        let own = self.options.own_arguments.get(id as usize - 1);
+        command.args(own.into_iter().flatten());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         if !self.options.logs_shown {
             let path = self.node_log(id);
@@ -559,6 +567,7 @@ impl LocalCluster {
             total: Duration::from_secs(1),
         };
         let client = Client::new(vec![self.address(id).to_owned()], timeouts);
+        let client = client.by(self.options.transport.clone());
         Ok(client.status_of(self.address(id))?)
     }
 

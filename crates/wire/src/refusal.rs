@@ -44,6 +44,7 @@ codes! {
     BadRequest = "bad-request",
     Unauthenticated = "unauthenticated",
     Forbidden = "forbidden",
+    TlsRequired = "tls-required",
     WrongCluster = "wrong-cluster",
     Version = "version",
     NotLeader = "not-leader",

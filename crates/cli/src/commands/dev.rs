@@ -9,6 +9,7 @@ use std::{fs, thread};
 use anyhow::{Context, Result};
 use carrier::Lag;
 use clap::Args;
+use client::Transport;
 use linux::LinuxDisk;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -18,7 +19,9 @@ use terminal::exit::{Failure, Kind};
 use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::port;
+use tls::Trust;
 
+use crate::certs::Authority;
 use crate::global::Global;
 
 const NODES: u32 = 3;
@@ -28,6 +31,8 @@ const HTTP_PORT: u16 = 4437;
 const READY_MAX: Duration = Duration::from_secs(30);
 const STOP_MAX: Duration = Duration::from_secs(15);
 const POLL: Duration = Duration::from_millis(100);
+/// How long its certificates hold.
+const DAYS: u32 = 365;
 /// A node that ends sooner than this after its start is started again only after a pause.
 const LIVED: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
@@ -41,7 +46,8 @@ data. A node that dies is started again. Logs go to node-N.log in the directory.
 Example:
   logberg dev
   logberg dev --nodes 5 --dir /var/tmp/five --port 9001
-  logberg dev --delay 20ms           # as if its nodes stood in three cities")]
+  logberg dev --delay 20ms           # as if its nodes stood in three cities
+  logberg dev --tls                  # and each command with --ca logberg-dev/certs/ca.crt")]
 pub struct Arguments {
     /// How many; 3 in a new directory, as many as there are in another
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=31))]
@@ -79,6 +85,9 @@ pub struct Arguments {
     /// Delay what nodes send each other, by 20ms or by 5ms..38ms; clients are beside each node
     #[arg(long, value_name = "LAG")]
     delay: Option<Lag>,
+    /// Take connections by TLS alone, with certificates that are made in the directory
+    #[arg(long)]
+    tls: bool,
     /// Show the nodes' logs on standard error
     #[arg(long)]
     verbose: bool,
@@ -119,7 +128,17 @@ impl Arguments {
             Some(base) => port::from_base(base, layout.nodes)?,
             None => Vec::new(),
         };
+        let secured = match self.tls {
+            true => Some(secured(&self.dir, layout.nodes)?),
+            false => None,
+        };
+        let ca = secured.as_ref().map(|secured| secured.ca.clone());
+        let (own_arguments, transport) = secured.map_or_else(Default::default, |secured| {
+            (secured.arguments, Some(secured.transport))
+        });
         let cluster = LocalCluster::prepare(LocalOptions {
+            own_arguments,
+            transport,
             kv_ports,
             http_ports,
             port_base: Some(layout.port),
@@ -137,7 +156,7 @@ impl Arguments {
             .launch()
             .and_then(|()| cluster.wait_ready(READY_MAX));
         match ready {
-            Ok(()) => self.say_ready(global, layout, &cluster)?,
+            Ok(()) => self.say_ready(global, layout, &cluster, ca.as_deref())?,
             Err(_) if interrupted.load(Ordering::Relaxed) => {}
             Err(error) => return Err(error),
         }
@@ -225,21 +244,32 @@ impl Arguments {
         fs::write(&path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
     }
 
-    fn say_ready(&self, global: &Global, layout: Layout, cluster: &LocalCluster) -> Result<()> {
+    fn say_ready(
+        &self,
+        global: &Global,
+        layout: Layout,
+        cluster: &LocalCluster,
+        ca: Option<&Path>,
+    ) -> Result<()> {
         let servers = cluster.addresses().join(",");
         if global.json {
             return show::print_json(&serde_json::json!({
                 "servers": cluster.addresses(),
                 "pids": cluster.pids(),
                 "directory": cluster.directory(),
+                "ca": ca,
             }));
         }
         let server = match layout.port {
             PORT => String::new(),
             _ => format!("--server {servers} "),
         };
+        let shown = ca.map(|ca| format!("--ca {} ", ca.display()));
+        let server = server + &shown.unwrap_or_default();
         let keys = layout.kv.map(|port| {
-            format!("  logberg {server}kv init\n  redis-cli -c -p {port} set hello world\n")
+            let tls = ca.map(|ca| format!("--tls --cacert {} ", ca.display()));
+            let tls = tls.unwrap_or_default();
+            format!("  logberg {server}kv init\n  redis-cli {tls}-c -p {port} set hello world\n")
         });
         let keys = keys.unwrap_or_default();
         let streams = layout.http.map(|port| {
@@ -265,6 +295,44 @@ impl Arguments {
             self.dir.display()
         ))
     }
+}
+
+/// What a cluster of TLS is started with.
+struct Secured {
+    ca: PathBuf,
+    arguments: Vec<Vec<String>>,
+    transport: Arc<dyn Transport>,
+}
+
+/// Makes the certificates of the nodes that have none.
+fn secured(directory: &Path, nodes: u32) -> Result<Secured> {
+    let certs = directory.join("certs");
+    let authority = match certs.join(tls::CA_FILE).exists() {
+        true => Authority::open(&certs)?,
+        false => Authority::make(&certs)?,
+    };
+    let hosts = ["127.0.0.1", "localhost", "::1"].map(str::to_owned);
+    let mut arguments = Vec::new();
+    for id in 1..=nodes {
+        let name = format!("node-{id}");
+        let own = certs.join(&name);
+        if !own.join(tls::CERTIFICATE_FILE).exists() {
+            authority.give(&name, &hosts, DAYS, true)?;
+        }
+        let own = own.canonicalize().context("a directory of certificates")?;
+        let words = [
+            "--tls=require".to_owned(),
+            format!("--tls-dir={}", own.display()),
+        ];
+        arguments.push(words.to_vec());
+    }
+    let trust =
+        Trust::read(&authority.file()).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(Secured {
+        ca: authority.file(),
+        arguments,
+        transport: Arc::new(trust),
+    })
 }
 
 fn holds_something(directory: &Path) -> Result<bool> {

@@ -11,6 +11,7 @@ mod audit;
 mod auth;
 mod backup;
 mod bench;
+mod certs;
 mod completions;
 mod demo;
 mod dev;
@@ -79,6 +80,7 @@ commands! {
     stream Stream,
     leader Leader,
     members Members,
+    certs Certs,
     token Token,
     auth Auth,
     audit Audit,

@@ -54,6 +54,7 @@ mod starting;
 mod strangers;
 mod stream_command;
 mod streams;
+mod tls;
 mod tokens;
 mod trim;
 mod upgrade;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use wire::told::Saving;
 use wire::{Answer, Ask, LINE_BYTES_MAX, Refusal, rows};
 
+use crate::cluster::Approach;
 use crate::credential::Credential;
 use crate::stream::Stream;
 
@@ -47,13 +48,18 @@ impl Link {
         server: &str,
         request: &Ask,
         cluster: Option<&str>,
-        credential: Option<&Credential>,
+        approach: &Approach,
         (connect, patience): (Duration, Duration),
     ) -> Result<Link, LinkError> {
-        let stream = Stream::dial(server, connect.min(patience).max(PATIENCE_MIN))?;
+        let stream = Stream::dial(
+            server,
+            connect.min(patience).max(PATIENCE_MIN),
+            approach.transport.as_ref(),
+        )?;
         stream.set_patience(patience.max(PATIENCE_MIN))?;
         let line = request.to_line_for(cluster);
-        let shown = credential.map(Credential::line).unwrap_or_default();
+        let shown = approach.credential.as_ref().map(Credential::line);
+        let shown = shown.unwrap_or_default();
         (&stream).write_all(&[shown, line.as_bytes()].concat())?;
         let stream = BufReader::with_capacity(64 << 10, stream);
         Ok(Link { stream })

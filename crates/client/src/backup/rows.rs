@@ -136,7 +136,7 @@ impl Client {
                     &server,
                     &request,
                     Some(cluster),
-                    self.cluster.credential(),
+                    &self.cluster.approach(),
                     patience,
                 );
                 let begun = asked.and_then(|mut link| {
@@ -195,7 +195,7 @@ impl Client {
                     &server,
                     &request,
                     Some(&cluster),
-                    self.cluster.credential(),
+                    &self.cluster.approach(),
                     patience,
                 );
                 let filled = link.map_err(RestoreError::from).and_then(|mut link| {

@@ -177,6 +177,7 @@ impl Node {
             ended: false,
             from: came,
             is_own: true,
+            node: None,
             shown: None,
         };
         // ‡ It is judged here, as what it is.

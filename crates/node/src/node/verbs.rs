@@ -45,6 +45,8 @@ mod who;
 pub(in crate::node) use awaiting::{Answer, Awaiting, Commands, Want};
 pub(in crate::node) use held::Held;
 
+const NO_CERTIFICATE: &str = "nodes are let in by TLS with a certificate of a node alone: start that node with --tls and --tls-dir";
+
 impl Node {
     pub(super) fn on_caller(&mut self, caller: Caller) {
         let Caller { conn, from, .. } = &caller;
@@ -85,6 +87,11 @@ impl Node {
         let asks_what_is_wrong = matches!(caller.verb, Verb::Status | Verb::Metrics);
         if is_crowded && !caller.verb.is_of_nodes() && !asks_what_is_wrong {
             return Err(too_many_connections());
+        }
+        // ‡ A node's name is believed of a certificate alone.
+        let is_unproven = self.config.nodes_show_certificates && caller.node.is_none();
+        if caller.verb.is_of_nodes() && is_unproven {
+            return Err(Refusal::new("tls-required", NO_CERTIFICATE));
         }
         if self.is_gone() && caller.verb != Verb::Peer && !asks_what_is_wrong {
             let refusal = Refusal::new("shutting-down", REMOVED);

@@ -62,7 +62,7 @@ pub fn serve(listen: &str, node: Inner, rights: Arc<RightsBoard>) -> io::Result<
         total: PATIENCE,
     };
     let source = Arc::new(Source {
-        client: Client::new(vec![node.server()], timeouts),
+        client: node.client(timeouts),
         node,
         asks,
         status: Mutex::new(Said(None)),

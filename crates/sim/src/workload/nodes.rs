@@ -101,6 +101,7 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
             token: None,
             standing: Standing::default(),
             limits: limits.clone(),
+            nodes_show_certificates: false,
             version: "simulated",
             speaks: Speaks::THIS,
             hosts: Default::default(),

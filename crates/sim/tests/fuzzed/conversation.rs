@@ -74,6 +74,7 @@ impl Scene {
             token: None,
             standing: Standing::default(),
             limits: small_limits(),
+            nodes_show_certificates: false,
             version: "simulated",
             speaks: Speaks::THIS,
             hosts: Default::default(),

@@ -193,6 +193,7 @@ impl Stage {
             token: None,
             standing: Standing::default(),
             limits: self.limits.clone(),
+            nodes_show_certificates: false,
             version: "simulated",
             speaks: Speaks::THIS,
             hosts: self.hosts.clone(),

@@ -46,6 +46,7 @@ impl Cluster {
                 token: None,
                 standing: Standing::default(),
                 limits: Limits::default(),
+                nodes_show_certificates: false,
                 version: "simulated",
                 speaks: Speaks::THIS,
                 hosts: Default::default(),

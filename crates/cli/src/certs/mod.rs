@@ -1,0 +1,200 @@
+//! An authority of one's own, and the certificates that it gives to nodes: for development, and for small clusters.
+//!
+//! ```text
+//!   DIR/ca.crt        the authority; every node, and every client, believes it
+//!   DIR/ca.key        its key: whoever has it makes nodes
+//!   DIR/NAME/         what a node is given (`--tls-dir`): tls.crt, tls.key, ca.crt
+//! ```
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, SanType,
+};
+use terminal::exit::{Failure, Kind};
+use time::{Duration, OffsetDateTime};
+use tls::{CA_FILE, CERTIFICATE_FILE, KEY_FILE, NODE_NAME};
+
+const CA_KEY_FILE: &str = "ca.key";
+/// Years of 365 days.
+const CA_DAYS: i64 = 10 * 365;
+/// Clocks differ.
+const BEFORE: Duration = Duration::hours(1);
+const NAME_BYTES_MAX: usize = 64;
+
+/// A directory with an authority.
+pub struct Authority {
+    directory: PathBuf,
+    certificate: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    /// Makes one.
+    ///
+    /// Errors: there is one already.
+    pub fn make(directory: &Path) -> Result<Authority> {
+        let shown = directory.display();
+        if directory.join(CA_FILE).exists() || directory.join(CA_KEY_FILE).exists() {
+            let sentence = format!(
+                "{shown} has an authority already, and its certificates are believed: choose another --dir for another one"
+            );
+            return Err(Failure::new(Kind::Refused, sentence).into());
+        }
+        make_directory(directory)?;
+        let key = KeyPair::generate()?;
+        let mut wants = CertificateParams::default();
+        // Two authorities of one name are taken for one another, until a signature does not fit.
+        let number = tag();
+        wants.distinguished_name = named(&format!("Logberg authority {number}"));
+        wants.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        wants.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        valid_for(&mut wants, CA_DAYS);
+        let certificate = wants.self_signed(&key)?.pem();
+        write(&directory.join(CA_KEY_FILE), &key.serialize_pem(), 0o600)?;
+        write(&directory.join(CA_FILE), &certificate, 0o644)?;
+        Authority::open(directory)
+    }
+
+    /// Errors: there is none.
+    pub fn open(directory: &Path) -> Result<Authority> {
+        let read = |name: &str| {
+            let path = directory.join(name);
+            fs::read_to_string(&path).map_err(|error| {
+                let sentence = format!(
+                    "cannot read {}: {error}; `logberg certs init --dir {}` makes an authority",
+                    path.display(),
+                    directory.display()
+                );
+                let kind = match error.kind() {
+                    io::ErrorKind::NotFound => Kind::NotFound,
+                    _ => Kind::Failure,
+                };
+                Failure::new(kind, sentence)
+            })
+        };
+        let (certificate, key) = (read(CA_FILE)?, read(CA_KEY_FILE)?);
+        let unusable = || {
+            format!(
+                "{} holds no authority that can be used",
+                directory.display()
+            )
+        };
+        let key = KeyPair::from_pem(&key).with_context(unusable)?;
+        let issuer = Issuer::from_ca_cert_pem(&certificate, key).with_context(unusable)?;
+        Ok(Authority {
+            directory: directory.to_owned(),
+            certificate,
+            issuer,
+        })
+    }
+
+    /// Gives a node a certificate of its own. Its directory, for `--tls-dir`.
+    ///
+    /// `hosts`: the names and addresses under which it is reached. Errors: it has one, and is not to have another (`again`).
+    pub fn give(&self, node: &str, hosts: &[String], days: u32, again: bool) -> Result<PathBuf> {
+        let into = self.directory.join(node);
+        if into.join(CERTIFICATE_FILE).exists() && !again {
+            let sentence = format!(
+                "{} has a certificate already: say --again for a new one in its place",
+                into.display()
+            );
+            return Err(Failure::new(Kind::Refused, sentence).into());
+        }
+        let mut wants = CertificateParams::default();
+        wants.distinguished_name = named(node);
+        for host in hosts {
+            wants.subject_alt_names.push(match host.parse() {
+                Ok(address) => SanType::IpAddress(address),
+                Err(_) => SanType::DnsName(host.as_str().try_into()?),
+            });
+        }
+        let uri = format!("{NODE_NAME}{node}");
+        wants.subject_alt_names.push(SanType::URI(uri.try_into()?));
+        wants.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        // A node is dialled, and dials.
+        wants.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
+        wants.use_authority_key_identifier_extension = true;
+        valid_for(&mut wants, i64::from(days));
+        let key = KeyPair::generate()?;
+        let certificate = wants.signed_by(&key, &self.issuer)?.pem();
+        make_directory(&into)?;
+        write(&into.join(CA_FILE), &self.certificate, 0o644)?;
+        // A node that looks between the two finds that they do not fit, and looks again.
+        write(&into.join(KEY_FILE), &key.serialize_pem(), 0o600)?;
+        write(&into.join(CERTIFICATE_FILE), &certificate, 0o644)?;
+        Ok(into)
+    }
+
+    /// The file that clients are given (`--ca`).
+    pub fn file(&self) -> PathBuf {
+        self.directory.join(CA_FILE)
+    }
+}
+
+/// The name of a node in a certificate.
+pub fn node_name(text: &str) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_one = !text.is_empty()
+        && text.len() <= NAME_BYTES_MAX
+        && !text.starts_with('.')
+        && text.chars().all(plain);
+    match is_one {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "a node's name has 1 to {NAME_BYTES_MAX} of letters, digits, and - _ . and does not begin with a dot, such as n1"
+        )),
+    }
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut names = DistinguishedName::new();
+    names.push(DnType::CommonName, name);
+    names
+}
+
+/// Eight letters that another authority does not have.
+fn tag() -> String {
+    let mut bytes = [0; 4];
+    let _ = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn valid_for(wants: &mut CertificateParams, days: i64) {
+    let now = OffsetDateTime::now_utc();
+    wants.not_before = now - BEFORE;
+    wants.not_after = now + Duration::days(days);
+}
+
+fn make_directory(path: &Path) -> Result<()> {
+    let mut made = fs::DirBuilder::new();
+    made.recursive(true).mode(0o700);
+    made.create(path)
+        .with_context(|| format!("cannot make {}", path.display()))
+}
+
+/// Replaces a file at once, so that who reads it finds the old one or the new one whole.
+fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
+    let aside = path.with_extension("new");
+    let written = (|| {
+        let _ = fs::remove_file(&aside);
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&aside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&aside, path)
+    })();
+    written.with_context(|| format!("cannot write {}", path.display()))
+}

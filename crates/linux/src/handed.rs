@@ -1,0 +1,56 @@
+//! Connections that another thread made: a kernel is handed them, and asks for those that it dials.
+//!
+//! ```text
+//!   listener ─▶ another thread accepts, and shakes hands ─▶ [`Giver::give`] ─▶ `Completion::Accepted`
+//!   `Op::Connect` ─▶ [`Dial::dial`] ─▶ another thread connects, and shakes hands ─▶ `Completion::Connected`
+//! ```
+//!
+//! The socket that is handed over may be one end of a pair, whose other end that thread moves bytes to and from. An end
+//! of a pair reads alike whether the far connection ended or broke: [`FarEnd`] tells which.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use crate::inbox::{Inbox, Reply};
+
+/// The connection behind a socket pair. Dropped, it is told that nobody has the near end any more.
+pub trait FarEnd: Send + Sync {
+    /// It broke: the end of stream that the near end reads is none.
+    fn is_broken(&self) -> bool;
+    /// It is to break, too: the near end is closed by a reset.
+    fn reset(&self);
+}
+
+/// A connection that was made elsewhere.
+pub struct Handed {
+    pub socket: OwnedFd,
+    /// The other side's address, for people.
+    pub peer: String,
+    /// The name in the certificate of a node, if the other side showed one.
+    pub node: Option<String>,
+    /// `None`: the socket is the connection itself.
+    pub far: Option<Arc<dyn FarEnd>>,
+}
+
+/// Makes the connections that a kernel is to dial.
+pub trait Dial: Send + Sync {
+    /// Calls `done` once, from any thread, with a connection to HOST:PORT.
+    fn dial(&self, address: String, done: Box<dyn FnOnce(io::Result<Handed>) + Send>);
+}
+
+/// Hands a kernel the connections of one listener, from any thread.
+#[derive(Clone)]
+pub struct Giver {
+    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) listener: usize,
+}
+
+impl Giver {
+    pub fn give(&self, handed: Handed) {
+        self.inbox.put(Reply::Handed {
+            listener: self.listener,
+            handed,
+        });
+    }
+}

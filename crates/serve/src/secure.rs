@@ -1,0 +1,154 @@
+//! TLS of a node: its settings, its files, and the connections that come and go by it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use client::Transport;
+use linux::{Dial, Kernel};
+use terminal::exit::Failure;
+use tls::{Acceptor, Dialer, Directory, Mode, Room, Trust};
+use wire::Refusal;
+
+/// The files are looked at so often.
+const LOOK: Duration = Duration::from_secs(10);
+/// A certificate that ends within this is told of, so often.
+const ENDS_SOON: Duration = Duration::from_secs(30 * 86_400);
+const TOLD: Duration = Duration::from_secs(86_400);
+const OFF: &str = "off";
+
+/// What a node speaks besides plain text, or in its place. Clones share the files.
+#[derive(Clone)]
+pub struct Secure {
+    mode: Mode,
+    directory: Arc<Directory>,
+    room: Room,
+}
+
+impl Secure {
+    /// By `--tls` and `--tls-dir`. `None`: plain text alone. `files_max`: so many files may be open.
+    ///
+    /// Errors: one is said without the other, or the files cannot be used.
+    pub fn of(
+        mode: Option<&str>,
+        directory: Option<PathBuf>,
+        files_max: usize,
+    ) -> Result<Option<Secure>> {
+        let (mode, directory) = match (mode, directory) {
+            (None | Some(OFF), None) | (Some(OFF), Some(_)) => return Ok(None),
+            (None, Some(_)) => {
+                let sentence = "--tls-dir is there, and --tls is not: say --tls accept (plain text, too) or --tls require (TLS alone)";
+                return Err(Failure::usage(sentence).into());
+            }
+            (Some(mode), None) => {
+                let sentence = format!(
+                    "--tls {mode} needs --tls-dir DIR, with tls.crt, tls.key and ca.crt: `logberg certs` makes them"
+                );
+                return Err(Failure::usage(sentence).into());
+            }
+            (Some(mode), Some(directory)) => (mode.parse().map_err(Failure::usage)?, directory),
+        };
+        let directory =
+            Directory::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(Some(Secure {
+            mode,
+            directory: Arc::new(directory),
+            // Each is a connection, and the two ends of a pair.
+            room: Room::new(files_max / 6),
+        }))
+    }
+
+    /// Nodes show certificates, to one another and without exception.
+    pub fn is_required(&self) -> bool {
+        self.mode == Mode::Require
+    }
+
+    /// For this process' own clients of nodes.
+    pub fn transport(&self) -> Arc<dyn Transport> {
+        Arc::new(Trust::of_node(self.directory.clone()))
+    }
+
+    pub fn dialer(&self) -> Arc<dyn Dial> {
+        Arc::new(Dialer::new(self.mode, self.directory.clone()))
+    }
+
+    /// Accepts at an address that this kernel has bound.
+    pub fn accept_at(
+        &self,
+        kernel: &mut Kernel,
+        address: &str,
+        refusal: &'static str,
+    ) -> Result<Acceptor> {
+        let (socket, giver) = kernel.hand_over(address)?;
+        let how = (self.mode, self.directory.clone());
+        Acceptor::start(socket, how, giver, refusal, self.room.clone())
+            .context("TLS cannot be started")
+    }
+
+    /// Looks at the files for as long as the process lives.
+    pub fn watch(&self) {
+        let directory = self.directory.clone();
+        let name = "tls-files".to_owned();
+        let spawned = thread::Builder::new()
+            .name(name)
+            .spawn(move || look(&directory));
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "certificates are read anew by a restart alone");
+        }
+    }
+}
+
+/// The answer of a node's port to plain text, where TLS is required.
+pub fn plain_refused() -> &'static str {
+    let sentence = "this node takes connections by TLS alone: say --ca FILE with the authority of its certificate";
+    let line = Refusal::new("tls-required", sentence).encode();
+    String::leak(String::from_utf8_lossy(&line).into_owned())
+}
+
+fn look(directory: &Directory) {
+    let (mut wrong, mut told_at) = (String::new(), None::<SystemTime>);
+    loop {
+        let left = directory
+            .loaded()
+            .named
+            .not_after
+            .duration_since(SystemTime::now());
+        let is_due = told_at.is_none_or(|at| at.elapsed().is_ok_and(|since| since >= TOLD));
+        if is_due {
+            match left {
+                Ok(left) if left > ENDS_SOON => {}
+                Ok(left) => {
+                    let days = left.as_secs() / 86_400;
+                    tracing::warn!(
+                        days,
+                        "the certificate of this node ends soon: put a new one in its place"
+                    );
+                    told_at = Some(SystemTime::now());
+                }
+                Err(_) => {
+                    tracing::error!(
+                        "the certificate of this node has expired, and others refuse it: put a new one in its place"
+                    );
+                    told_at = Some(SystemTime::now());
+                }
+            }
+        }
+        thread::sleep(LOOK);
+        match directory.look() {
+            Ok(false) => wrong.clear(),
+            Ok(true) => {
+                (wrong, told_at) = (String::new(), None);
+                tracing::info!("new connections are made by the new certificate");
+            }
+            Err(error) => {
+                let why = error.to_string();
+                if why != wrong {
+                    tracing::warn!("{why}; the certificate that was read before is used on");
+                    wrong = why;
+                }
+            }
+        }
+    }
+}

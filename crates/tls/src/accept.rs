@@ -1,0 +1,215 @@
+//! Those who come: told from those that speak in plain text, and let in once they have shaken hands.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linux::{Giver, Handed};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::directory::Directory;
+use crate::names::Named;
+use crate::{pair, pump, runtime};
+
+/// Whether TLS is spoken, and whether plain text is, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Both: for the time in which a cluster goes from one to the other.
+    Accept,
+    /// TLS alone.
+    Require,
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mode, String> {
+        match text {
+            "accept" => Ok(Mode::Accept),
+            "require" => Ok(Mode::Require),
+            _ => Err(format!("{text:?} is neither accept nor require")),
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Accept => "accept",
+            Mode::Require => "require",
+        })
+    }
+}
+
+/// So long may a handshake take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// So long may the first byte take, by which TLS is told from plain text.
+const FIRST_BYTE: Duration = Duration::from_secs(10);
+/// Nothing is accepted for so long after the process ran out of files.
+const PAUSE: Duration = Duration::from_millis(100);
+/// So many may be shaking hands; beyond, the one that has for longest makes room.
+const SHAKING_MAX: usize = 256;
+/// The first byte of a handshake.
+const HANDSHAKE_RECORD: u8 = 0x16;
+/// The last words to who speaks in plain text are read within this.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// So many connections of TLS may be open in this process. Clones share it.
+#[derive(Clone)]
+pub struct Room(Arc<Semaphore>);
+
+impl Room {
+    pub fn new(connections: usize) -> Room {
+        let most = Semaphore::MAX_PERMITS;
+        Room(Arc::new(Semaphore::new(connections.min(most))))
+    }
+}
+
+/// Accepts at one listener, until it is dropped.
+pub struct Acceptor {
+    task: JoinHandle<()>,
+}
+
+struct Shared {
+    mode: Mode,
+    directory: Arc<Directory>,
+    giver: Giver,
+    /// For who speaks in plain text where TLS is required.
+    refusal: &'static str,
+    room: Room,
+}
+
+impl Acceptor {
+    /// `socket` listens. `refusal`: the whole answer to plain text where TLS is required.
+    pub fn start(
+        socket: OwnedFd,
+        (mode, directory): (Mode, Arc<Directory>),
+        giver: Giver,
+        refusal: &'static str,
+        room: Room,
+    ) -> io::Result<Acceptor> {
+        let listener = std::net::TcpListener::from(socket);
+        listener.set_nonblocking(true)?;
+        let handle = runtime::handle()?;
+        let _entered = handle.enter();
+        let listener = TcpListener::from_std(listener)?;
+        let shared = Arc::new(Shared {
+            mode,
+            directory,
+            giver,
+            refusal,
+            room,
+        });
+        let task = handle.spawn(accept(listener, shared));
+        Ok(Acceptor { task })
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    let mut shaking: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        match listener.accept().await {
+            Ok((socket, peer)) => {
+                shaking.retain(|task| !task.is_finished());
+                if shaking.len() >= SHAKING_MAX
+                    && let Some(oldest) = shaking.pop_front()
+                {
+                    oldest.abort();
+                }
+                let task = tokio::spawn(shared.clone().greet(socket, peer));
+                shaking.push_back(task.abort_handle());
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a connection cannot be accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+impl Shared {
+    async fn greet(self: Arc<Self>, socket: TcpStream, peer: SocketAddr) {
+        let mut first = [0];
+        let is_tls = match timeout(FIRST_BYTE, socket.peek(&mut first)).await {
+            Ok(Ok(0) | Err(_)) => return,
+            Ok(Ok(_)) => first[0] == HANDSHAKE_RECORD,
+            // Who speaks TLS speaks first.
+            Err(_) => false,
+        };
+        let done = match (is_tls, self.mode) {
+            (true, _) => self.shake(socket, peer).await,
+            (false, Mode::Accept) => self.give_plain(socket, peer),
+            (false, Mode::Require) => self.refuse(socket).await,
+        };
+        if let Err(error) = done {
+            tracing::debug!(%peer, %error, "no connection came of it");
+        }
+    }
+
+    fn give_plain(&self, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        self.giver.give(Handed {
+            socket: socket.into_std()?.into(),
+            peer: peer.to_string(),
+            node: None,
+            far: None,
+        });
+        Ok(())
+    }
+
+    async fn refuse(&self, mut socket: TcpStream) -> io::Result<()> {
+        let farewell = async {
+            socket.write_all(self.refusal.as_bytes()).await?;
+            socket.shutdown().await?;
+            // Closed with bytes unread, a socket resets, and the words are lost.
+            let mut unread = [0; 4096];
+            while socket.read(&mut unread).await? > 0 {}
+            io::Result::Ok(())
+        };
+        timeout(FAREWELL, farewell).await.unwrap_or(Ok(()))
+    }
+
+    async fn shake(&self, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        let permit = self.room.0.clone().try_acquire_owned();
+        let permit =
+            permit.map_err(|_| io::Error::other("as many TLS connections as may be are open"))?;
+        let acceptor = TlsAcceptor::from(self.directory.loaded().accepts.clone());
+        let outer = timeout(HANDSHAKE, acceptor.accept(socket)).await??;
+        let shown = outer.get_ref().1.peer_certificates();
+        let node = shown.and_then(|chain| Named::read(chain.first()?)?.node);
+        let ((near, word), (far, ends)) = pair::new()?;
+        self.giver.give(Handed {
+            socket: near,
+            peer: peer.to_string(),
+            node,
+            far: Some(Arc::new(word)),
+        });
+        tokio::spawn(pumped(outer.into(), far, ends, permit));
+        Ok(())
+    }
+}
+
+async fn pumped(
+    outer: tokio_rustls::TlsStream<TcpStream>,
+    inner: tokio::net::UnixStream,
+    ends: Arc<pair::Ends>,
+    permit: OwnedSemaphorePermit,
+) {
+    pump::run(outer, inner, ends).await;
+    drop(permit);
+}

@@ -1,0 +1,123 @@
+//! Connections of a node to other nodes.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use linux::{Dial, Handed};
+use rustix::net::sockopt;
+use rustls::pki_types::ServerName;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::accept::Mode;
+use crate::directory::Directory;
+use crate::{pair, pump, runtime};
+
+/// So long may another node take to connect, and to shake hands.
+const CONNECT: Duration = Duration::from_secs(5);
+/// ‡ Who does not answer a handshake within this speaks plain text, as far as a node knows that accepts both. Such a node is
+/// protected from who listens, and not from who changes what is sent: `require` is.
+const PLAIN_AFTER: Duration = Duration::from_millis(300);
+
+/// Dials other nodes by TLS, and in plain text where both are accepted and the other side speaks nothing else.
+pub struct Dialer {
+    mode: Mode,
+    directory: Arc<Directory>,
+}
+
+impl Dialer {
+    pub fn new(mode: Mode, directory: Arc<Directory>) -> Dialer {
+        Dialer { mode, directory }
+    }
+}
+
+impl Dial for Dialer {
+    fn dial(&self, address: String, done: Box<dyn FnOnce(io::Result<Handed>) + Send>) {
+        let handle = match runtime::handle() {
+            Ok(handle) => handle,
+            Err(error) => return done(Err(error)),
+        };
+        let (mode, directory) = (self.mode, self.directory.clone());
+        handle.spawn(async move { done(dial(&address, mode, &directory).await) });
+    }
+}
+
+async fn dial(address: &str, mode: Mode, directory: &Directory) -> io::Result<Handed> {
+    let (socket, at) = connect(address).await?;
+    let within = match mode {
+        Mode::Accept => PLAIN_AFTER,
+        Mode::Require => CONNECT,
+    };
+    let connector = TlsConnector::from(directory.loaded().dials.clone());
+    // The name is not looked at: a certificate names a node, and not where it stands.
+    let name = ServerName::IpAddress(at.ip().into());
+    let outer = match timeout(within, connector.connect(name, socket)).await {
+        Ok(Ok(outer)) => outer,
+        Ok(Err(error)) if mode == Mode::Require || !is_plain(&error) => {
+            tracing::warn!(address, %error, "no TLS with this node");
+            return Err(error);
+        }
+        Err(_) if mode == Mode::Require => return Err(io::ErrorKind::TimedOut.into()),
+        Ok(Err(_)) | Err(_) => {
+            let (socket, at) = connect(address).await?;
+            return Ok(Handed {
+                socket: socket.into_std()?.into(),
+                peer: at.to_string(),
+                node: None,
+                far: None,
+            });
+        }
+    };
+    let ((near, word), (far, ends)) = pair::new()?;
+    tokio::spawn(pump::run(outer.into(), far, ends));
+    Ok(Handed {
+        socket: near,
+        peer: at.to_string(),
+        node: None,
+        far: Some(Arc::new(word)),
+    })
+}
+
+/// Whether the other side answered, and not by TLS; or went away, as who does not understand does.
+fn is_plain(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+    let ended = [
+        io::ErrorKind::UnexpectedEof,
+        io::ErrorKind::ConnectionReset,
+        io::ErrorKind::BrokenPipe,
+    ];
+    matches!(inner, Some(rustls::Error::InvalidMessage(_))) || ended.contains(&error.kind())
+}
+
+async fn connect(address: &str) -> io::Result<(TcpStream, std::net::SocketAddr)> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for at in lookup_host(address).await? {
+        match timeout(CONNECT, TcpStream::connect(at)).await {
+            // Connecting to a free local port can meet itself (simultaneous open).
+            Ok(Ok(socket)) if socket.local_addr().is_ok_and(|own| own == at) => {
+                last = io::ErrorKind::ConnectionRefused.into();
+            }
+            Ok(Ok(socket)) => {
+                set_options(&socket);
+                return Ok((socket, at));
+            }
+            Ok(Err(error)) => last = error,
+            Err(_) => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last)
+}
+
+/// Each is a help, not a need. They are those of a kernel's own connections.
+fn set_options(socket: &TcpStream) {
+    let _ = socket.set_nodelay(true);
+    let _ = sockopt::set_socket_keepalive(socket, true);
+    let _ = sockopt::set_tcp_keepidle(socket, Duration::from_secs(30));
+    let _ = sockopt::set_tcp_keepintvl(socket, Duration::from_secs(10));
+    let _ = sockopt::set_tcp_keepcnt(socket, 3);
+    if sockopt::tcp_congestion(socket).is_ok_and(|system| system.starts_with("bbr")) {
+        let _ = sockopt::set_tcp_congestion(socket, "cubic");
+    }
+}

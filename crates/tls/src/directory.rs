@@ -1,0 +1,174 @@
+//! The directory with a node's certificate, its key, and the authority that it believes.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use crate::error::TlsError;
+use crate::names::Named;
+use crate::verify::NodeVerifier;
+
+/// The certificate of the node, and what stands between it and the authority.
+pub const CERTIFICATE_FILE: &str = "tls.crt";
+pub const KEY_FILE: &str = "tls.key";
+/// The authorities whose certificates of nodes are believed.
+pub const CA_FILE: &str = "ca.crt";
+
+/// No such file is longer.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The files of a node, as they were when last looked at.
+pub struct Directory {
+    path: PathBuf,
+    now: RwLock<Arc<Loaded>>,
+}
+
+/// One reading of the files.
+pub struct Loaded {
+    pub(crate) accepts: Arc<ServerConfig>,
+    pub(crate) dials: Arc<ClientConfig>,
+    /// What the node's own certificate says.
+    pub named: Named,
+    bytes: [Vec<u8>; 3],
+}
+
+impl Directory {
+    pub fn open(path: impl Into<PathBuf>) -> Result<Directory, TlsError> {
+        let path = path.into();
+        let now = RwLock::new(Arc::new(Loaded::read(&path)?));
+        Ok(Directory { path, now })
+    }
+
+    pub fn loaded(&self) -> Arc<Loaded> {
+        let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
+        now.clone()
+    }
+
+    /// Looks at the files again. True: they are others, and new connections are made by them.
+    ///
+    /// Errors: they cannot be used, so what was read before holds.
+    pub fn look(&self) -> Result<bool, TlsError> {
+        let new = Loaded::read(&self.path)?;
+        if new.bytes == self.loaded().bytes {
+            return Ok(false);
+        }
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        Ok(true)
+    }
+}
+
+impl Loaded {
+    fn read(directory: &Path) -> Result<Loaded, TlsError> {
+        let paths = [CERTIFICATE_FILE, KEY_FILE, CA_FILE].map(|name| directory.join(name));
+        let [certificate, key, ca] = &paths;
+        check_mode(key)?;
+        let bytes = [read(certificate)?, read(key)?, read(ca)?];
+        let chain = certificates(certificate, &bytes[0])?;
+        let parsed = PrivateKeyDer::from_pem_slice(&bytes[1]);
+        let secret = parsed.map_err(|_| TlsError::NoKey { path: key.clone() })?;
+        let unusable = |path: &PathBuf, why: &dyn ToString| TlsError::Unusable {
+            path: path.clone(),
+            why: why.to_string(),
+        };
+        let named = Named::read(&chain[0]).ok_or_else(|| unusable(certificate, &"it is none"))?;
+        if named.node.is_none() {
+            let path = certificate.clone();
+            return Err(TlsError::NamesNoNode { path });
+        }
+        let provider = Arc::new(default_provider());
+        let pair = CertifiedKey::from_der(chain.clone(), secret.clone_key(), &provider);
+        let pair = pair.map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => TlsError::OtherKey {
+                key: key.clone(),
+                certificate: certificate.clone(),
+            },
+            other => unusable(key, &other),
+        })?;
+        pair.keys_match().map_err(|_| TlsError::OtherKey {
+            key: key.clone(),
+            certificate: certificate.clone(),
+        })?;
+        let roots = Arc::new(roots(ca, &bytes[2])?);
+        let whom = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+            .allow_unauthenticated()
+            .build()
+            .map_err(|error| unusable(ca, &error))?;
+        let versions = &[&rustls::version::TLS13];
+        let accepts = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(versions)
+            .map_err(|error| unusable(certificate, &error))?
+            .with_client_cert_verifier(whom)
+            .with_single_cert(chain.clone(), secret.clone_key())
+            .map_err(|error| unusable(certificate, &error))?;
+        let dials = ClientConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(versions)
+            .map_err(|error| unusable(certificate, &error))?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(NodeVerifier::new(roots, provider)))
+            .with_client_auth_cert(chain, secret)
+            .map_err(|error| unusable(certificate, &error))?;
+        Ok(Loaded {
+            accepts: Arc::new(accepts),
+            dials: Arc::new(dials),
+            named,
+            bytes,
+        })
+    }
+}
+
+/// The authorities in a file.
+pub(crate) fn roots(path: &Path, bytes: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path, bytes)? {
+        roots.add(certificate).map_err(|error| TlsError::Unusable {
+            path: path.to_owned(),
+            why: error.to_string(),
+        })?;
+    }
+    Ok(roots)
+}
+
+pub(crate) fn certificates(
+    path: &Path,
+    bytes: &[u8],
+) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(TlsError::NoCertificate {
+            path: path.to_owned(),
+        }),
+    }
+}
+
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    let of = |error| TlsError::Io {
+        path: path.to_owned(),
+        error,
+    };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(of)?;
+    file.take(FILE_BYTES_MAX)
+        .read_to_end(&mut bytes)
+        .map_err(of)?;
+    Ok(bytes)
+}
+
+/// A group may read a key: so a service shares it with what renews it.
+fn check_mode(key: &Path) -> Result<(), TlsError> {
+    let path = key.to_owned();
+    match std::fs::metadata(key) {
+        Ok(found) if found.permissions().mode() & 0o007 != 0 => Err(TlsError::Exposed { path }),
+        Ok(_) => Ok(()),
+        Err(error) => Err(TlsError::Io { path, error }),
+    }
+}

@@ -1,0 +1,30 @@
+//! Faults of certificates and keys, each with its remedy.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+#[derive(Debug, Error)]
+pub enum TlsError {
+    #[error(
+        "cannot read {path}: {error}; a directory for --tls-dir has tls.crt, tls.key and ca.crt (`logberg certs` makes them)"
+    )]
+    Io {
+        path: PathBuf,
+        error: std::io::Error,
+    },
+    #[error("{path} holds no certificate: it is to hold one or more, as PEM")]
+    NoCertificate { path: PathBuf },
+    #[error("{path} holds no private key: it is to hold one, as PEM")]
+    NoKey { path: PathBuf },
+    #[error("{path} can be read by everybody on this machine: chmod 600 {path}")]
+    Exposed { path: PathBuf },
+    #[error("{path} cannot be used: {why}")]
+    Unusable { path: PathBuf, why: String },
+    #[error("{key} is not the key of {certificate}: put the two of one certificate there")]
+    OtherKey { key: PathBuf, certificate: PathBuf },
+    #[error(
+        "{path} names no node: a node's certificate has the URI logberg:node:NAME (`logberg certs node NAME` makes one)"
+    )]
+    NamesNoNode { path: PathBuf },
+}

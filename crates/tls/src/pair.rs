@@ -1,0 +1,79 @@
+//! Two sockets that are one another's other side, and what the far end's connection came to.
+//!
+//! ‡ An end of a pair reads an end of stream alike whether the connection behind it ended or broke, and a stream that was
+//! cut off would be taken for a whole one. So the pump says which it was before it closes its own end.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::net::sockopt;
+use tokio::sync::Notify;
+
+/// The bytes that the kernel keeps of a pair, one way. Linux doubles it for its own records.
+const PAIR_BYTES: usize = 128 << 10;
+
+/// What both ends know.
+#[derive(Debug, Default)]
+pub struct Ends {
+    /// The connection broke: the near end's end of stream is none.
+    broken: AtomicBool,
+    /// The near end was closed by a reset.
+    reset: AtomicBool,
+    /// Nobody has the near end any more.
+    left: Notify,
+}
+
+/// The near end's word to the pump, and the pump's to it. Dropped with the near end.
+#[derive(Debug)]
+pub struct Near(Arc<Ends>);
+
+impl Ends {
+    pub fn say_broken(&self) {
+        self.broken.store(true, Ordering::Release);
+    }
+
+    pub fn is_reset(&self) -> bool {
+        self.reset.load(Ordering::Acquire)
+    }
+
+    pub async fn near_has_left(&self) {
+        self.left.notified().await;
+    }
+}
+
+impl linux::FarEnd for Near {
+    fn is_broken(&self) -> bool {
+        self.0.broken.load(Ordering::Acquire)
+    }
+
+    fn reset(&self) {
+        self.0.reset.store(true, Ordering::Release);
+    }
+}
+
+impl client::FarEnd for Near {
+    fn is_broken(&self) -> bool {
+        linux::FarEnd::is_broken(self)
+    }
+}
+
+impl Drop for Near {
+    fn drop(&mut self) {
+        self.0.left.notify_one();
+    }
+}
+
+/// A new pair: the near end, with its word; and the pump's end.
+pub fn new() -> io::Result<((OwnedFd, Near), (tokio::net::UnixStream, Arc<Ends>))> {
+    let (near, far) = UnixStream::pair()?;
+    for end in [&near, &far] {
+        end.set_nonblocking(true)?;
+        sockopt::set_socket_send_buffer_size(end, PAIR_BYTES)?;
+    }
+    let ends = Arc::new(Ends::default());
+    let far = tokio::net::UnixStream::from_std(far)?;
+    Ok(((near.into(), Near(ends.clone())), (far, ends)))
+}

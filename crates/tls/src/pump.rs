@@ -1,0 +1,319 @@
+//! The bytes between a TLS connection and one end of a pair.
+//!
+//! ```text
+//!   other side ══ TLS ══► inward ─▶ pair      an end of the TLS stream is an end of the pair's; one that is missing is a reset
+//!              ◄═ TLS ══ outward ◄─ pair      an end of the pair's is one of the TLS stream; a reset is a reset
+//! ```
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsStream;
+
+use crate::pair::Ends;
+
+/// Memory for one way, of which the system gives what is used.
+const BUFFER_BYTES: usize = 64 << 10;
+/// So long may the other side take to end once nobody has the near end any more: a reset would overtake what it was sent last.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How one way came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// Whoever sent said that this is all.
+    Whole,
+    /// The TLS connection broke, or ended without a word.
+    Broke,
+    /// The near end was closed by a reset, or with bytes that nobody read.
+    Reset,
+    /// Nobody reads the near end any more.
+    Unread,
+}
+
+/// Moves bytes both ways until both have ended.
+pub async fn run(outer: TlsStream<TcpStream>, inner: UnixStream, ends: Arc<Ends>) {
+    let (mut from_outer, mut to_outer) = split(outer);
+    let (mut from_inner, mut to_inner) = inner.into_split();
+    let how = both(
+        (&mut from_outer, &mut to_outer),
+        (&mut from_inner, &mut to_inner),
+        &ends,
+    );
+    match how.await {
+        Ended::Broke => ends.say_broken(),
+        Ended::Reset => {
+            let outer = from_outer.unsplit(to_outer);
+            let (socket, _) = outer.get_ref();
+            let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+        }
+        Ended::Whole | Ended::Unread => {}
+    }
+}
+
+type Outer<'a> = (
+    &'a mut ReadHalf<TlsStream<TcpStream>>,
+    &'a mut WriteHalf<TlsStream<TcpStream>>,
+);
+type Inner<'a> = (&'a mut OwnedReadHalf, &'a mut OwnedWriteHalf);
+
+async fn both(
+    (from_outer, to_outer): Outer<'_>,
+    (from_inner, to_inner): Inner<'_>,
+    ends: &Ends,
+) -> Ended {
+    let outward = outward(from_inner, to_outer, ends);
+    let inward = inward(from_outer, to_inner);
+    tokio::pin!(outward, inward);
+    tokio::select! {
+        how = &mut outward => match how {
+            Ended::Whole => {}
+            how => return how,
+        },
+        how = &mut inward => return match how {
+            Ended::Whole => outward.await,
+            how => how,
+        },
+    }
+    // All is sent. The other side may go on, for as long as somebody reads it.
+    tokio::select! {
+        how = &mut inward => return how,
+        () = ends.near_has_left() => {}
+    }
+    timeout(LINGER, inward).await.unwrap_or(Ended::Unread)
+}
+
+async fn inward(from: &mut ReadHalf<TlsStream<TcpStream>>, to: &mut OwnedWriteHalf) -> Ended {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut is_read = true;
+    loop {
+        match from.read(&mut buffer).await {
+            Ok(0) => {
+                let _ = to.shutdown().await;
+                return match is_read {
+                    true => Ended::Whole,
+                    false => Ended::Unread,
+                };
+            }
+            // Nobody wants it: it is thrown away, so that the other side reads what it was sent.
+            Ok(count) if is_read => is_read = to.write_all(&buffer[..count]).await.is_ok(),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Ended::Broke,
+        }
+    }
+}
+
+async fn outward(
+    from: &mut OwnedReadHalf,
+    to: &mut WriteHalf<TlsStream<TcpStream>>,
+    ends: &Ends,
+) -> Ended {
+    let mut buffer = vec![0; BUFFER_BYTES];
+    loop {
+        let count = match from.read(&mut buffer).await {
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return Ended::Reset,
+        };
+        if count == 0 && ends.is_reset() {
+            return Ended::Reset;
+        }
+        let sent = match count {
+            0 => to.shutdown().await,
+            _ => send(to, &buffer[..count]).await,
+        };
+        match (count, sent) {
+            (0, Ok(())) => return Ended::Whole,
+            (_, Ok(())) => {}
+            (_, Err(_)) => return Ended::Broke,
+        }
+    }
+}
+
+async fn send(to: &mut WriteHalf<TlsStream<TcpStream>>, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(bytes).await?;
+    to.flush().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::NODE_NAME;
+    use crate::verify::NodeVerifier;
+    use crate::{pair, runtime};
+    use linux::FarEnd;
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+    use rustls::crypto::ring::default_provider;
+    use rustls::pki_types::{PrivateKeyDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore, ServerConfig};
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream as Near;
+    use tokio::net::TcpListener;
+    use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+    /// The two sides of what an authority of this moment gave to a node.
+    fn configs() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+        let key = KeyPair::generate().expect("a key");
+        let mut wants = CertificateParams::default();
+        wants.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = wants.self_signed(&key).expect("a certificate");
+        let issuer = Issuer::new(wants, key);
+        let mut wants = CertificateParams::default();
+        let uri = format!("{NODE_NAME}n1").try_into().expect("plain");
+        wants.subject_alt_names.push(SanType::URI(uri));
+        let key = KeyPair::generate().expect("a key");
+        let own = wants.signed_by(&key, &issuer).expect("a certificate");
+        let secret = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        let provider = Arc::new(default_provider());
+        let server = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![own.der().clone()], secret)
+            .expect("a pair");
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.der().clone()).expect("an authority");
+        let verifier = NodeVerifier::new(Arc::new(roots), provider.clone());
+        let client = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("versions")
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_no_client_auth();
+        (Arc::new(server), Arc::new(client))
+    }
+
+    type Client = tokio_rustls::client::TlsStream<TcpStream>;
+
+    /// A near end with a pump behind it, and the other side of its connection.
+    async fn pumped() -> (Near, pair::Near, Client) {
+        let (server, client) = configs();
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let accepting = tokio::spawn(async move {
+            let (socket, _) = listener.accept().await.expect("a client");
+            let outer = TlsAcceptor::from(server).accept(socket).await;
+            let ((near, word), (far, ends)) = pair::new().expect("a pair");
+            tokio::spawn(run(outer.expect("a handshake").into(), far, ends));
+            (near, word)
+        });
+        let socket = TcpStream::connect(address).await.expect("it listens");
+        let name = ServerName::IpAddress(address.ip().into());
+        let client = TlsConnector::from(client).connect(name, socket).await;
+        let (near, word) = accepting.await.expect("it ran");
+        let near = Near::from(near);
+        near.set_nonblocking(false).expect("a socket");
+        (near, word, client.expect("a handshake"))
+    }
+
+    /// What the near end reads until its end.
+    async fn read_all(mut near: Near) -> (Near, Vec<u8>) {
+        let read = tokio::task::spawn_blocking(move || {
+            let mut bytes = Vec::new();
+            let _ = near.read_to_end(&mut bytes);
+            (near, bytes)
+        });
+        read.await.expect("it ran")
+    }
+
+    fn block_on(test: impl Future<Output = ()>) {
+        runtime::handle().expect("threads").block_on(test);
+    }
+
+    #[test]
+    fn a_stream_that_ends_with_a_word_has_ended_and_its_near_end_may_still_speak() {
+        block_on(async {
+            let (near, word, mut client) = pumped().await;
+            client.write_all(b"all of it").await.expect("sent");
+            client.shutdown().await.expect("sent");
+            let (mut near, bytes) = read_all(near).await;
+            assert_eq!(bytes, b"all of it");
+            assert!(!word.is_broken());
+            near.write_all(b"an answer").expect("room");
+            drop((near, word));
+            let mut answer = Vec::new();
+            client
+                .read_to_end(&mut answer)
+                .await
+                .expect("a whole answer");
+            assert_eq!(answer, b"an answer");
+        });
+    }
+
+    #[test]
+    fn a_stream_that_ends_without_a_word_is_broken() {
+        block_on(async {
+            let (near, word, mut client) = pumped().await;
+            client.write_all(b"a part").await.expect("sent");
+            client.flush().await.expect("sent");
+            let (socket, _) = client.into_inner();
+            drop(socket);
+            let (_near, bytes) = read_all(near).await;
+            assert_eq!(bytes, b"a part");
+            assert!(word.is_broken());
+        });
+    }
+
+    #[test]
+    fn a_near_end_that_is_reset_is_no_end_to_the_other_side() {
+        block_on(async {
+            let (near, word, mut client) = pumped().await;
+            word.reset();
+            drop((near, word));
+            let mut bytes = Vec::new();
+            assert!(client.read_to_end(&mut bytes).await.is_err());
+        });
+    }
+
+    #[test]
+    fn what_nobody_reads_any_more_is_thrown_away_and_what_was_sent_arrives() {
+        block_on(async {
+            let (mut near, word, mut client) = pumped().await;
+            near.write_all(&[7; 300_000]).expect("room");
+            drop((near, word));
+            let sent = client.write_all(&[1; 100_000]).await;
+            let mut bytes = Vec::new();
+            client
+                .read_to_end(&mut bytes)
+                .await
+                .expect("a whole answer");
+            assert_eq!((sent.is_ok(), bytes.len()), (true, 300_000));
+        });
+    }
+
+    #[test]
+    fn bytes_go_through_both_ways_at_once() {
+        block_on(async {
+            let (near, word, client) = pumped().await;
+            let echo = tokio::task::spawn_blocking(move || {
+                let mut near = near;
+                let mut buffer = vec![0; 50_000];
+                loop {
+                    match near.read(&mut buffer) {
+                        Ok(0) | Err(_) => break drop((near, word)),
+                        Ok(count) => near.write_all(&buffer[..count]).expect("room"),
+                    }
+                }
+            });
+            let (mut from, mut to) = split(client);
+            let sent: Vec<u8> = (0..3_000_000_u32).map(|i| (i / 7) as u8).collect();
+            let copy = sent.clone();
+            let writing = tokio::spawn(async move {
+                to.write_all(&copy).await.expect("sent");
+                to.shutdown().await.expect("sent");
+                to
+            });
+            let mut bytes = Vec::new();
+            from.read_to_end(&mut bytes).await.expect("a whole answer");
+            assert!(bytes == sent);
+            writing.await.expect("it ran");
+            echo.await.expect("it ran");
+        });
+    }
+}
