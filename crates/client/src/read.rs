@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use talk::Input;
 
@@ -108,8 +109,21 @@ impl Reader {
         self.machine.reconnects()
     }
 
+    /// Waits for bytes or the end, no longer than this; whether one of them is there. For who follows and has
+    /// other things to look at: the next `read` returns at once then.
+    ///
+    /// Errors: those of [`Read::read`].
+    pub fn wait(&mut self, within: Duration) -> Result<bool, ReadError> {
+        self.have_chunk(Some(Instant::now() + within))
+    }
+
     /// Has a chunk, unless the end or an error is reached.
     fn next_chunk(&mut self) -> Result<(), ReadError> {
+        self.have_chunk(None).map(drop)
+    }
+
+    /// False: the time is over.
+    fn have_chunk(&mut self, until: Option<Instant>) -> Result<bool, ReadError> {
         while self.machine.chunk().is_empty() && self.machine.end().is_none() {
             if let Some(error) = self.machine.error() {
                 return Err(error.clone());
@@ -119,10 +133,15 @@ impl Reader {
                 self.cluster.handle(&mut self.machine, &Input::Time);
                 continue;
             }
-            self.sockets.turn(&mut self.machine, &self.cluster);
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(false);
+            }
+            self.sockets
+                .turn_within(&mut self.machine, &self.cluster, left);
         }
         self.waits = false;
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -81,12 +81,23 @@ impl Sockets {
 
     /// Does what the machine wants, waits until something happens or is due, and tells the machine.
     pub fn turn(&mut self, machine: &mut impl Machine, host: &impl Host) {
+        self.turn_within(machine, host, None);
+    }
+
+    /// As [`Sockets::turn`], which waits no longer than this.
+    pub fn turn_within(
+        &mut self,
+        machine: &mut impl Machine,
+        host: &impl Host,
+        within: Option<Duration>,
+    ) {
         while let Some(output) = machine.poll_output() {
             self.perform(output);
         }
         if !self.tell(machine, host) && !self.receive_lively(machine, host) {
             let now = host.now();
-            let timeout = machine.deadline().map(|at| at.saturating_sub(now));
+            let due = machine.deadline().map(|at| at.saturating_sub(now));
+            let timeout = due.into_iter().chain(within).min();
             let ready = self.wait(timeout, None, |link| machine.hears(link));
             for link in ready.readable {
                 self.receive(link, machine, host);

@@ -10,6 +10,10 @@ pub struct Bounds {
     pub requests_max: usize,
     /// Live reads among them.
     pub live_max: usize,
+    /// Reads of logs, each on a thread; those that wait for more among them.
+    pub log_reads_max: usize,
+    /// Appends to logs, each on two threads.
+    pub log_writes_max: usize,
     pub connections_max: usize,
     /// Connections of one address of another machine.
     pub connections_of_one_max: usize,
@@ -28,6 +32,8 @@ impl Default for Bounds {
         Bounds {
             requests_max: 30_000,
             live_max: 20_000,
+            log_reads_max: 64,
+            log_writes_max: 32,
             connections_max: 24_000,
             connections_of_one_max: 1_024,
             long_poll: Duration::from_secs(20),

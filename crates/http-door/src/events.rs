@@ -24,7 +24,7 @@ use crate::space::now_ms;
 use crate::tails::Tail;
 
 /// A quiet connection hears something so often.
-const COMMENT_EVERY: Duration = Duration::from_secs(15);
+pub const COMMENT_EVERY: Duration = Duration::from_secs(15);
 /// A reader that takes nothing for so long is given up.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 /// Pieces that wait for a slow reader.
@@ -33,7 +33,7 @@ const PIECES_MAX: usize = 2;
 /// The event that says where a reader stands.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Control {
+pub struct Control {
     stream_next_offset: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_cursor: Option<String>,
@@ -41,6 +41,19 @@ struct Control {
     up_to_date: bool,
     #[serde(skip_serializing_if = "is_false")]
     stream_closed: bool,
+}
+
+impl Control {
+    /// As it stands in an event.
+    pub fn text(at: Offset, cursor: Option<u64>, is_at_tail: bool, is_last: bool) -> String {
+        let control = Control {
+            stream_next_offset: at.to_string(),
+            stream_cursor: cursor.map(|cursor| cursor.to_string()),
+            up_to_date: is_at_tail,
+            stream_closed: is_last,
+        };
+        serde_json::to_string(&control).unwrap_or_default()
+    }
 }
 
 fn is_false(is: &bool) -> bool {
@@ -154,13 +167,7 @@ impl Reader {
         };
         let is_at_tail = is_at_tail && cut.is_empty();
         self.cursor = (!is_last).then(|| cursor::next(self.cursor));
-        let control = Control {
-            stream_next_offset: self.at.to_string(),
-            stream_cursor: self.cursor.map(|cursor| cursor.to_string()),
-            up_to_date: is_at_tail,
-            stream_closed: is_last,
-        };
-        let text = serde_json::to_string(&control).unwrap_or_default();
+        let text = Control::text(self.at, self.cursor, is_at_tail, is_last);
         sse::event("control", &text, &mut out);
         // Without room the reader is let go: it comes again from where it stood.
         pieces.push(self.door.answers.hold(out).map_err(|_| Over)?);

@@ -251,6 +251,11 @@ impl Fault {
         )
     }
 
+    pub fn empty_log_body() -> Fault {
+        let remedy = "send some: an empty append leaves nothing behind";
+        Fault::new(400, "empty-body", "an append has no bytes", remedy)
+    }
+
     fn at(self, place: &Place) -> Fault {
         self.header(headers::NEXT_OFFSET, place.tail)
     }

@@ -33,17 +33,24 @@ pub const PRODUCER_EXPECTED: HeaderName = HeaderName::from_static("producer-expe
 pub const PRODUCER_RECEIVED: HeaderName = HeaderName::from_static("producer-received-seq");
 pub const OUTCOME: HeaderName = HeaderName::from_static("logberg-outcome");
 
+/// Of a log: a place, NAME@POSITION, at which a chain of streams goes on.
+pub const CONTINUES: HeaderName = HeaderName::from_static("logberg-continues");
+/// Of a log: the first stream of a chain, and of HEAD its bytes.
+pub const STREAM: HeaderName = HeaderName::from_static("logberg-stream");
+/// Of a log: the first byte that was not trimmed.
+pub const FIRST_OFFSET: HeaderName = HeaderName::from_static("logberg-first-offset");
+
 /// Headers that a browser's program may send: by name, for `*` would leave `Authorization` out.
-pub const ASKED: &str = "Authorization, Content-Type, If-Match, If-None-Match, Last-Event-ID, Logberg-Check-Body, Logberg-Producer-Kept, Producer-Epoch, Producer-Id, Producer-Seq, Stream-Closed, Stream-Expires-At, Stream-Fork-Offset, Stream-Fork-Sub-Offset, Stream-Forked-From, Stream-Seq, Stream-TTL";
+pub const ASKED: &str = "Authorization, Content-Type, If-Match, If-None-Match, If-Range, Last-Event-ID, Logberg-Check-Body, Logberg-Continues, Logberg-Producer-Kept, Producer-Epoch, Producer-Id, Producer-Seq, Range, Stream-Closed, Stream-Expires-At, Stream-Fork-Offset, Stream-Fork-Sub-Offset, Stream-Forked-From, Stream-Seq, Stream-TTL";
 /// Headers that a browser's program may see.
-pub const EXPOSED: &str = "ETag, Location, Logberg-Outcome, Producer-Epoch, Producer-Expected-Seq, Producer-Received-Seq, Producer-Seq, Retry-After, Stream-Closed, Stream-Cursor, Stream-Expires-At, Stream-Next-Offset, Stream-SSE-Data-Encoding, Stream-TTL, Stream-Up-To-Date";
+pub const EXPOSED: &str = "Accept-Ranges, Content-Range, ETag, Location, Logberg-Continues, Logberg-First-Offset, Logberg-Outcome, Logberg-Stream, Producer-Epoch, Producer-Expected-Seq, Producer-Received-Seq, Producer-Seq, Retry-After, Stream-Closed, Stream-Cursor, Stream-Expires-At, Stream-Next-Offset, Stream-SSE-Data-Encoding, Stream-TTL, Stream-Up-To-Date";
 
 /// Numbers that JavaScript holds exactly.
 const INTEGER_MAX: u64 = (1 << 53) - 1;
 const ID_BYTES_MAX: usize = 256;
 
 /// The value of a header that stands once, as text.
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Fault> {
+pub fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Fault> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else {
         return Ok(None);
@@ -56,7 +63,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>
         .map_err(|_| Fault::bad_header(name.as_str(), "send it in ASCII"))
 }
 
-fn integer(name: &HeaderName, text: &str) -> Result<u64, Fault> {
+pub fn integer(name: &HeaderName, text: &str) -> Result<u64, Fault> {
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text
         .parse()
@@ -439,6 +446,9 @@ mod tests {
             PRODUCER_EXPECTED,
             PRODUCER_RECEIVED,
             OUTCOME,
+            CONTINUES,
+            STREAM,
+            FIRST_OFFSET,
         ] {
             assert!(lists(EXPOSED, &name), "{name}");
         }

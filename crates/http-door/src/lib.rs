@@ -1,9 +1,10 @@
-//! The HTTP door: named streams, by the Durable Streams Protocol, for whoever speaks HTTP.
+//! The HTTP door: named streams, by the Durable Streams Protocol, and raw logs, for whoever speaks HTTP.
 //!
 //! ```text
 //!  client ─▶ listen: a connection ─▶ serve: guard, route        ─┬─ write: PUT, POST, DELETE ─▶ space ─ Submit ─▶ Spaces
 //!                                                                 ├─ read: GET, HEAD ─────────▶ space ─ See ────▶ rows, on this node
-//!                                                                 └─ events: GET, live ◀─ tails ◀─ rows were applied
+//!                                                                 ├─ events: GET, live ◀─ tails ◀─ rows were applied
+//!                                                                 └─ log: /v1/log/NAME ═ Logs ═ the raw pipe, to whichever node it takes
 //! ```
 //!
 //! It runs on threads of its own, and knows no terms and no slots: letters go to the [`Spaces`](spaces::Spaces) of its node, and closures come back.
@@ -16,6 +17,7 @@
 //! | `rights` | tokens: who asks, and whether he may |
 //! | `headers`, `query`, `cursor` | the protocol's words |
 //! | `write`, `read`, `events` | the answers |
+//! | `log` | raw logs: `contract` is what the door asks for, and `write`, `read`, `live` its answers |
 //! | `fault`, `body` | errors; bytes that are there, or come |
 //! | `openapi` | what may be asked for, described for programs |
 //! | `space`, `tails` | the space; whoever waits at the tails of its streams |
@@ -31,6 +33,7 @@ mod fault;
 mod guard;
 mod headers;
 mod listen;
+pub mod log;
 #[cfg(test)]
 mod malformed;
 mod openapi;

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::bounds::Bounds;
+use crate::log::Logs;
 use crate::serve::Door;
 use crate::space::Handle;
 use crate::stuck::Watched;
@@ -27,7 +28,7 @@ use crate::tails::Tails;
 
 /// Threads that answer requests. Each has a name, http-N.
 const THREADS: usize = 2;
-/// Threads that wait for the cluster where the door has to.
+/// Threads that wait for the cluster where the door has to, besides those of logs.
 const WAITING_THREADS_MAX: usize = 4;
 /// The head of a request, in bytes; a body is read in pieces as long.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -45,6 +46,7 @@ pub struct Config {
     /// It listens already.
     pub listener: std::net::TcpListener,
     pub space: Handle,
+    pub logs: Arc<dyn Logs>,
     pub tails: Tails,
     pub bounds: Bounds,
     /// Other machines may reach it, by its owner's word.
@@ -112,11 +114,12 @@ async fn tell_of_rights(
 /// Errors: its threads cannot be made, or its listener cannot be used.
 pub fn start(config: Config) -> io::Result<Running> {
     let address = config.listener.local_addr()?;
+    let bounds = config.bounds;
     config.listener.set_nonblocking(true)?;
     let number = AtomicUsize::new(1);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
-        .max_blocking_threads(WAITING_THREADS_MAX)
+        .max_blocking_threads(WAITING_THREADS_MAX + bounds.log_reads_max + bounds.log_writes_max)
         .thread_name_fn(move || format!("http-{}", number.fetch_add(1, Ordering::Relaxed)))
         .enable_io()
         .enable_time()
@@ -127,6 +130,7 @@ pub fn start(config: Config) -> io::Result<Running> {
         let Config {
             listener,
             space,
+            logs,
             tails,
             bounds,
             is_open,
@@ -138,7 +142,14 @@ pub fn start(config: Config) -> io::Result<Running> {
                     let _ = tell.send(Ok(()));
                     let (moved, rights_move) = watch::channel(0);
                     let rights = (rights, rights_move);
-                    let door = Door::new(space, tails, bounds, is_open, stopped.clone(), rights);
+                    let door = Door::new(
+                        (space, logs),
+                        tails,
+                        bounds,
+                        is_open,
+                        stopped.clone(),
+                        rights,
+                    );
                     let door = Arc::new(door);
                     tokio::spawn(tell_of_rights(door.clone(), moved, stopped.clone()));
                     accept(listener, door, stopped).await;

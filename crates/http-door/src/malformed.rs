@@ -7,7 +7,8 @@ use streams::{Offset, Producer};
 
 use crate::fault::Fault;
 use crate::headers;
-use crate::query::{List, Query};
+use crate::log;
+use crate::query::{List, LogQuery, Query};
 use crate::route::Route;
 
 /// Bytes, and words of the protocol that are cut, joined and bent.
@@ -100,6 +101,7 @@ proptest! {
         check(headers::sequence(&asked));
         check(headers::expected(&asked));
         headers::has(&asked, "\"1:0:5\"");
+        log::check_headers(&asked).into_iter().for_each(|checked| _ = check(checked));
         if let Some(Some(Producer { id, epoch, sequence, kept_ms, .. })) = check(headers::producer(&asked)) {
             prop_assert!((1..=256).contains(&id.len()));
             prop_assert!(epoch < 1 << 53 && sequence < 1 << 53, "JavaScript has no such number");
@@ -109,7 +111,7 @@ proptest! {
 
     #[test]
     fn queries_are_understood_or_refused(pairs in prop::collection::vec((text(), text()), 0..5), raw in text()) {
-        let names = ["offset", "live", "cursor", "stale", "encoding", "prefix", "after", "limit"];
+        let names = ["offset", "live", "cursor", "stale", "encoding", "stream", "prefix", "after", "limit"];
         let pairs = pairs.iter().enumerate();
         let named = pairs.map(|(at, (name, value))| format!("{}={value}", names[(at + name.len()) % names.len()]));
         let query = named.collect::<Vec<_>>().join("&");
@@ -117,6 +119,7 @@ proptest! {
             if let Some(Query { from: streams::From::At(offset), .. }) = check(Query::parse(query)) {
                 prop_assert_eq!(offset.to_string().parse::<Offset>(), Ok(offset));
             }
+            check(LogQuery::parse(query));
             if let Some(list) = check(List::parse(query)) {
                 prop_assert!((1..=1_000).contains(&list.limit));
             }
@@ -125,7 +128,8 @@ proptest! {
 
     #[test]
     fn addresses_are_understood_or_refused(name in text(), is_stream in any::<bool>()) {
-        let address = if is_stream { format!("/v1/stream/{name}") } else { name };
+        let address = if is_stream { format!("/v1/stream/{name}") } else { name.clone() };
+        check(Route::of(&Method::POST, &format!("/v1/log/{name}")));
         for method in [Method::GET, Method::PUT, Method::PATCH] {
             if let Some(Route::Read(path)) = check(Route::of(&method, &address)) {
                 // A name has one address: encoded again it is the same stream.

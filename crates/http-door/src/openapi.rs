@@ -46,7 +46,10 @@ mod tests {
         let described = described();
         let paths = described["paths"].as_object().expect("paths");
         for (path, methods) in paths {
-            let address = path.replace("{name}", "chat/42");
+            let examples = methods["parameters"].as_array().into_iter().flatten();
+            let example = examples.map(|parameter| parameter["example"].as_str());
+            let example = example.flatten().next().unwrap_or_default();
+            let address = path.replace("{name}", example);
             for method in METHODS {
                 let upper = method.to_uppercase();
                 let asked = Method::from_bytes(upper.as_bytes()).expect("a method");
@@ -60,7 +63,8 @@ mod tests {
             "/v1/stream",
             "/v1/list/other",
             "/v1/openapi.yaml",
-            "/v1/log/main",
+            "/v1/log",
+            "/v1/logs/main",
         ] {
             assert!(Route::of(&Method::GET, address).is_err(), "{address}");
         }

@@ -16,12 +16,22 @@ pub enum Live {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {
     pub from: From,
+    /// An offset was said.
+    pub is_placed: bool,
     pub live: Live,
     pub cursor: Option<u64>,
     /// As this node has it, and nobody else is asked.
     pub stale: bool,
     /// Events carry base64, whatever the stream's type is.
     pub base64: bool,
+}
+
+/// A read of a log, as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogQuery {
+    pub query: Query,
+    /// The first stream of the chain that is wanted.
+    pub stream: Option<String>,
 }
 
 /// A list, as it is asked for.
@@ -100,6 +110,7 @@ impl Query {
             ));
         }
         Ok(Query {
+            is_placed: from.is_some(),
             from: from.unwrap_or(From::Start),
             live,
             // One that is no number was not ours.
@@ -108,6 +119,34 @@ impl Query {
             base64: base64.unwrap_or(false),
         })
     }
+}
+
+impl LogQuery {
+    pub fn parse(text: &str) -> Result<LogQuery, Fault> {
+        let query = Query::parse(text)?;
+        let mut stream = None;
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            if name == "stream" {
+                if !is_stream(&value) {
+                    return Err(bad(
+                        "stream is no name of a stream",
+                        "send one as `logberg streams` or Logberg-Stream tells it, such as 1.4.2",
+                    ));
+                }
+                once(&mut stream, value.into_owned(), "stream")?;
+            }
+        }
+        Ok(LogQuery { query, stream })
+    }
+}
+
+/// Whether this is the name of a stream in a log: three numbers, and each has one spelling.
+pub fn is_stream(text: &str) -> bool {
+    let is_number = |part: &str| {
+        part.parse::<u64>()
+            .is_ok_and(|number| number.to_string() == part)
+    };
+    text.split('.').count() == 3 && text.split('.').all(is_number)
 }
 
 impl List {
@@ -172,6 +211,26 @@ mod tests {
             assert!(of(bad).is_err(), "{bad}");
         }
         assert_eq!(of("cursor=x").map(|query| query.cursor), Ok(None));
+    }
+
+    #[test]
+    fn a_log_is_read_whole_or_by_the_first_stream_of_a_chain() {
+        let of = |text| LogQuery::parse(text).map(|query| (query.stream, query.query.is_placed));
+        assert_eq!(of(""), Ok((None, false)));
+        assert_eq!(
+            of("stream=1.4.2&offset=-1"),
+            Ok((Some("1.4.2".to_owned()), true))
+        );
+        for bad in [
+            "stream=",
+            "stream=1.2",
+            "stream=01.2.3",
+            "stream=1.2.3.4",
+            "stream=a.b.c",
+            "stream=1.2.3&stream=1.2.3",
+        ] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

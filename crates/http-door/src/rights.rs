@@ -10,6 +10,7 @@ use ops::Time;
 use streams::Path;
 
 use crate::fault::Fault;
+use crate::log::Asking;
 use crate::route::{Route, SPACE};
 use crate::serve::Door;
 use crate::space::now_ms;
@@ -94,7 +95,21 @@ impl Door {
             _ => None,
         };
         let source = fork.as_ref().map(|fork| &fork.source);
-        self.judge(asker, &route.asked(is_filled, source))
+        self.judge(asker, &route.asked(is_filled, source))?;
+        match route {
+            // The bytes of a new log are an append.
+            Route::CreateLog(log) if is_filled => self.judge(asker, &Asked::Append(log)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A log, and the token that its nodes are shown: they judge it again.
+    pub fn asking(&self, log: String, headers: &HeaderMap) -> Result<Asking, Fault> {
+        let token = match self.asks_nothing() {
+            true => None,
+            false => token(headers)?,
+        };
+        Ok(Asking { log, token })
     }
 
     /// Whoever asks. Where nobody is asked for a token, nothing is looked at.
@@ -132,10 +147,8 @@ impl Door {
             Err(No::NotKnown) => Err(not_known()),
             Err(No::Unauthenticated) => Err(unauthenticated("a token is needed")),
             // ‡ Whoever may nothing there is told the same as where there is nothing.
-            Err(No::Forbidden(denied))
-                if denied.hides_the_place() && !matches!(asked, Asked::CreateStream { .. }) =>
-            {
-                Err(Fault::not_found())
+            Err(No::Forbidden(denied)) if denied.hides_the_place() && is_of_what_is(asked) => {
+                Err(not_found(asked))
             }
             Err(No::Forbidden(denied)) => Err(Fault::new(
                 403,
@@ -207,6 +220,18 @@ impl Door {
 
     fn now(&self) -> Time {
         Time::ZERO + self.began.elapsed()
+    }
+}
+
+/// Whether somebody asks for what is there already.
+fn is_of_what_is(asked: &Asked) -> bool {
+    !matches!(asked, Asked::CreateStream { .. } | Asked::CreateLog(_))
+}
+
+fn not_found(asked: &Asked) -> Fault {
+    match asked {
+        Asked::Append(_) | Asked::Read(_) | Asked::DeleteLog(_) => Fault::no_log(),
+        _ => Fault::not_found(),
     }
 }
 

@@ -15,6 +15,11 @@ pub enum Route {
     Read(Path),
     Stand(Path),
     Delete(Path),
+    CreateLog(String),
+    AppendLog(String),
+    ReadLog(String),
+    StandLog(String),
+    DeleteLog(String),
     List,
     Health,
     /// What may be asked for.
@@ -24,6 +29,7 @@ pub enum Route {
 }
 
 pub const STREAMS: &str = "/v1/stream/";
+const LOGS: &str = "/v1/log/";
 const LIST: &str = "/v1/list/";
 /// The space that there is.
 pub const SPACE: &str = "default";
@@ -42,6 +48,20 @@ impl Route {
                 Method::GET => Ok(Route::Read(path)),
                 Method::HEAD => Ok(Route::Stand(path)),
                 Method::DELETE => Ok(Route::Delete(path)),
+                _ => Err(Fault::method("DELETE, GET, HEAD, OPTIONS, POST, PUT")),
+            };
+        }
+        if let Some(name) = path.strip_prefix(LOGS) {
+            if method == Method::OPTIONS {
+                return Ok(Route::Preflight);
+            }
+            let log = log_name(name)?;
+            return match *method {
+                Method::PUT => Ok(Route::CreateLog(log)),
+                Method::POST => Ok(Route::AppendLog(log)),
+                Method::GET => Ok(Route::ReadLog(log)),
+                Method::HEAD => Ok(Route::StandLog(log)),
+                Method::DELETE => Ok(Route::DeleteLog(log)),
                 _ => Err(Fault::method("DELETE, GET, HEAD, OPTIONS, POST, PUT")),
             };
         }
@@ -66,7 +86,7 @@ impl Route {
                 404,
                 "no-route",
                 "nothing is at this address",
-                "streams are below /v1/stream/, /v1/list/default lists them, and /v1/openapi.json says all that may be asked for",
+                "streams are below /v1/stream/, /v1/list/default lists them, logs are below /v1/log/, and /v1/openapi.json says all that may be asked for",
             )),
             (Some(_), &Method::OPTIONS) => Ok(Route::Preflight),
             (Some(route), &Method::GET | &Method::HEAD) => Ok(route),
@@ -97,10 +117,31 @@ impl Route {
                 space,
                 path: path.as_str(),
             },
+            Route::CreateLog(log) => Asked::CreateLog(log),
+            Route::AppendLog(log) => Asked::Append(log),
+            Route::ReadLog(log) | Route::StandLog(log) => Asked::Read(log),
+            Route::DeleteLog(log) => Asked::DeleteLog(log),
             Route::List => Asked::ListStreams { space },
             Route::Health => Asked::Health,
             Route::Preflight | Route::Description => Asked::DescribeHttp,
         }
+    }
+}
+
+/// The name of a log, as it stands in an address.
+///
+/// Errors: it is none. (Which names there may be is said by whoever makes one.)
+fn log_name(encoded: &str) -> Result<String, Fault> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    // None of these need be encoded, so a name has one address.
+    match !encoded.is_empty() && encoded.bytes().all(is_plain) {
+        true => Ok(encoded.to_owned()),
+        false => Err(Fault::new(
+            400,
+            "bad-path",
+            "this is no name of a log",
+            "a log's name has letters, digits, '-', '_' and '.', as they are",
+        )),
     }
 }
 
@@ -144,6 +185,8 @@ mod tests {
             Ok(Route::Create(path("a b")))
         );
         assert_eq!(of(Method::HEAD, "/healthz"), Ok(Route::Health));
+        let log = "ci-7".to_owned();
+        assert_eq!(of(Method::POST, "/v1/log/ci-7"), Ok(Route::AppendLog(log)));
         assert_eq!(of(Method::GET, "/v1/list/default"), Ok(Route::List));
         assert_eq!(of(Method::OPTIONS, "/v1/stream/a"), Ok(Route::Preflight));
         let status = |method: Method, path: &str| of(method, path).map_err(|fault| fault.status);
@@ -161,6 +204,11 @@ mod tests {
             (Method::GET, "/v1/stream/%ff", 400),
             (Method::PUT, "/v1/stream/@other/a", 400),
             (Method::PUT, "/v1/stream/__ds/subscriptions/a", 400),
+            (Method::PATCH, "/v1/log/main", 405),
+            (Method::GET, "/v1/log", 404),
+            (Method::GET, "/v1/log/", 400),
+            (Method::GET, "/v1/log/a/b", 400),
+            (Method::GET, "/v1/log/%6dain", 400),
         ] {
             assert_eq!(
                 status(method.clone(), path),
@@ -191,6 +239,13 @@ mod tests {
                 "read on stream/default/old"
             ]
         );
+        assert_eq!(needs(Method::HEAD, "/v1/log/a"), ["read on log/a"]);
+        assert_eq!(needs(Method::GET, "/v1/log/a"), ["read on log/a"]);
+        assert_eq!(needs(Method::POST, "/v1/log/a"), ["append on log/a"]);
+        assert_eq!(needs(Method::PUT, "/v1/log/a"), ["create on log/a"]);
+        assert_eq!(needs(Method::DELETE, "/v1/log/a"), ["delete on log/a"]);
+        // Nobody's but the nodes'.
+        assert_eq!(needs(Method::GET, "/v1/log/directory").len(), 1);
         assert!(needs(Method::GET, "/healthz").is_empty());
     }
 }

@@ -16,8 +16,9 @@ use crate::body::Body;
 use crate::bounds::Bounds;
 use crate::fault::Fault;
 use crate::guard;
+use crate::log::Logs;
 use crate::openapi;
-use crate::query::{List, Query};
+use crate::query::{List, LogQuery, Query};
 use crate::read::set;
 use crate::rights::{Asker, NOT_GOOD};
 use crate::route::Route;
@@ -28,12 +29,15 @@ use crate::write::BODY_PIECES_MAX;
 /// The things that all requests share.
 pub struct Door {
     pub space: Handle,
+    pub logs: Arc<dyn Logs>,
     pub tails: Tails,
     pub bounds: Bounds,
     /// Other machines may reach it, by its owner's word.
     pub is_open: bool,
     pub requests: Arc<Semaphore>,
     pub live: Arc<Semaphore>,
+    pub log_reads: Arc<Semaphore>,
+    pub log_writes: Arc<Semaphore>,
     /// Pieces of bodies.
     pub bodies: Semaphore,
     pub answers: Answers,
@@ -54,7 +58,7 @@ pub struct LivePermit {
 
 impl Door {
     pub fn new(
-        space: Handle,
+        (space, logs): (Handle, Arc<dyn Logs>),
         tails: Tails,
         bounds: Bounds,
         is_open: bool,
@@ -65,10 +69,13 @@ impl Door {
             board,
             rights_move,
             space,
+            logs,
             tails,
             is_open,
             requests: Arc::new(Semaphore::new(bounds.requests_max)),
             live: Arc::new(Semaphore::new(bounds.live_max)),
+            log_reads: Arc::new(Semaphore::new(bounds.log_reads_max)),
+            log_writes: Arc::new(Semaphore::new(bounds.log_writes_max)),
             bodies: Semaphore::new(BODY_PIECES_MAX),
             answers: Answers::default(),
             bounds,
@@ -149,6 +156,29 @@ impl Door {
             }
             Route::Stand(path) => self.stand(path).await,
             Route::Delete(path) => self.delete(path).await,
+            Route::CreateLog(log) => {
+                let host = guard::host(&head.uri, &head.headers).unwrap_or_default();
+                let address = format!("http://{host}{}", head.uri.path());
+                let asking = self.asking(log, &head.headers)?;
+                self.create_log(asking, &head.headers, body, &address).await
+            }
+            Route::AppendLog(log) => {
+                let asking = self.asking(log, &head.headers)?;
+                self.append_log(asking, &head.headers, body).await
+            }
+            Route::ReadLog(log) => {
+                let asking = self.asking(log, &head.headers)?;
+                let query = LogQuery::parse(query)?;
+                self.read_log(asking, query, &head.headers).await
+            }
+            Route::StandLog(log) => {
+                let asking = self.asking(log, &head.headers)?;
+                self.stand_log(asking, LogQuery::parse(query)?).await
+            }
+            Route::DeleteLog(log) => {
+                let asking = self.asking(log, &head.headers)?;
+                self.delete_log(asking).await
+            }
             Route::List => self.list(&List::parse(query)?, &asker).await,
             Route::Preflight => Ok(guard::preflight()),
             Route::Description => Ok(openapi::answer()),

@@ -19,7 +19,7 @@ use crate::serve::Door;
 /// The bytes of one append.
 pub const BODY_BYTES_MAX: usize = (8 << 20) - (64 << 10);
 /// A body of which nothing comes for so long is given up.
-const SILENT_AFTER: Duration = Duration::from_secs(10);
+pub const SILENT_AFTER: Duration = Duration::from_secs(10);
 /// So many bytes of a body that is too long are read, and thrown away.
 const PASSED_OVER_MAX: usize = 64 << 20;
 /// All bodies together are counted in pieces of this size.
@@ -44,7 +44,7 @@ fn too_long() -> Fault {
 }
 
 /// Reads a body that nobody wants, as far as it is not too long: a client that is answered before it has sent all takes that for a broken connection.
-async fn pass_over(mut body: Incoming) {
+pub async fn pass_over(mut body: Incoming) {
     let mut left = PASSED_OVER_MAX;
     while let Ok(Some(Ok(frame))) = timeout(SILENT_AFTER, body.frame()).await {
         let length = frame.data_ref().map_or(0, bytes::Bytes::len);

@@ -10,8 +10,10 @@
 //! else: no argument, no file and no environment variable that is read here makes a disk fail.
 
 mod arguments;
+mod chains;
 mod config;
 mod door;
+mod logs;
 mod settings;
 mod sockets;
 mod streams;

@@ -133,9 +133,19 @@ impl Inner {
 
     /// As a client names it, now.
     pub fn server(&self) -> String {
+        self.socket().unwrap_or_else(|| self.port())
+    }
+
+    /// Its socket, as a client names it, if it is there now.
+    pub fn socket(&self) -> Option<String> {
         let socket = self.socket.as_ref().filter(|path| path.exists());
         let socket = socket.and_then(|path| UnixAddress::new(path).ok());
-        socket.map_or_else(|| self.port.to_string(), |socket| socket.to_string())
+        socket.map(|socket| socket.to_string())
+    }
+
+    /// Its port, where others are judged by what they show.
+    pub fn port(&self) -> String {
+        self.port.to_string()
     }
 }
 

@@ -20,6 +20,7 @@ use rustix::process::{Resource, getrlimit};
 use spaces::{Moved, Noticed, Spaces};
 use terminal::exit::{Failure, Kind};
 
+use crate::logs;
 use crate::sockets::Inner;
 
 /// The machine that a node's letters about spaces go to.
@@ -152,8 +153,9 @@ pub fn start(
             name: http_door::SPACE.to_owned(),
             office,
             machine: SPACES,
-            spaces: Arc::new(ByClient { node }),
+            spaces: Arc::new(ByClient { node: node.clone() }),
         },
+        logs: logs::of(&node),
         tails,
         bounds,
         is_open: settings.insecure,
