@@ -13,14 +13,16 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use letters::RightsBoard;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::bounds::Bounds;
 use crate::log::Logs;
+use crate::secure::{Came, Tls};
 use crate::serve::Door;
 use crate::space::Handle;
 use crate::stuck::Watched;
@@ -53,6 +55,8 @@ pub struct Config {
     pub is_open: bool,
     /// Where the node tells who may do what.
     pub rights: Option<Arc<RightsBoard>>,
+    /// `None`: it speaks plain text alone.
+    pub tls: Option<Tls>,
 }
 
 /// A door that runs.
@@ -135,6 +139,7 @@ pub fn start(config: Config) -> io::Result<Running> {
             bounds,
             is_open,
             rights,
+            tls,
         } = config;
         runtime.block_on(async move {
             match TcpListener::from_std(listener) {
@@ -152,7 +157,7 @@ pub fn start(config: Config) -> io::Result<Running> {
                     );
                     let door = Arc::new(door);
                     tokio::spawn(tell_of_rights(door.clone(), moved, stopped.clone()));
-                    accept(listener, door, stopped).await;
+                    accept(listener, (door, tls), stopped).await;
                 }
                 Err(error) => _ = tell.send(Err(error)),
             }
@@ -215,7 +220,11 @@ impl Drop for Counted {
     }
 }
 
-async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Receiver<bool>) {
+async fn accept(
+    listener: TcpListener,
+    (door, tls): (Arc<Door>, Option<Tls>),
+    mut stopped: watch::Receiver<bool>,
+) {
     let graceful = GracefulShutdown::new();
     let connections: Arc<Connections> = Arc::default();
     let room = Arc::new(tokio::sync::Semaphore::new(door.bounds.connections_max));
@@ -240,9 +249,9 @@ async fn accept(listener: TcpListener, door: Arc<Door>, mut stopped: watch::Rece
         };
         let _ = stream.set_nodelay(true);
         let connection = graceful.watcher();
-        let door = door.clone();
+        let (door, tls) = (door.clone(), tls.clone());
         tokio::spawn(async move {
-            serve(stream, from, door, connection).await;
+            greet(stream, from, (door, tls), connection).await;
             drop((counted, permit));
         });
     }
@@ -267,25 +276,50 @@ async fn begins(stream: &TcpStream) -> io::Result<bool> {
     }
 }
 
-async fn serve(
+/// Finds out what the other side speaks, and serves it.
+async fn greet(
     stream: TcpStream,
     from: SocketAddr,
-    door: Arc<Door>,
-    watcher: hyper_util::server::graceful::Watcher,
+    (door, tls): (Arc<Door>, Option<Tls>),
+    watcher: Watcher,
 ) {
+    let bounds = door.bounds;
+    let mut stopped = door.ends.clone();
+    let Some(tls) = tls else {
+        return serve_plain(stream, from, door, watcher).await;
+    };
+    let came = tokio::select! {
+        came = tls.greet(stream, &bounds) => came,
+        _ = stopped.wait_for(|stops| *stops) => return,
+    };
+    match came {
+        Ok(None) => {}
+        Ok(Some(Came::Plain(stream))) => serve_plain(stream, from, door, watcher).await,
+        Ok(Some(Came::Secured(stream, is_h2))) => {
+            // ‡ What was chosen in the handshake is spoken: nothing is guessed from the first bytes, for which there is no clock.
+            let builder = match is_h2 {
+                true => builder(&bounds).http2_only(),
+                false => builder(&bounds).http1_only(),
+            };
+            serve(*stream, from, door, (builder, watcher)).await;
+        }
+        Err(error) => tracing::debug!(%from, %error, "no connection to the HTTP door came of it"),
+    }
+}
+
+async fn serve_plain(stream: TcpStream, from: SocketAddr, door: Arc<Door>, watcher: Watcher) {
     let bounds = door.bounds;
     let mut stopped = door.ends.clone();
     let begun = tokio::select! {
         begun = timeout(bounds.head_within, begins(&stream)) => matches!(begun, Ok(Ok(true))),
         _ = stopped.wait_for(|stops| *stops) => false,
     };
-    if !begun {
-        return;
+    if begun {
+        serve(stream, from, door, (builder(&bounds), watcher)).await;
     }
-    let answer = move |request: Request<Incoming>| {
-        let door = door.clone();
-        async move { Ok::<_, std::convert::Infallible>(door.answer(request, from).await) }
-    };
+}
+
+fn builder(bounds: &Bounds) -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder
         .http1()
@@ -299,7 +333,23 @@ async fn serve(
         .max_header_list_size(H2_HEAD_BYTES_MAX)
         .max_concurrent_streams(H2_STREAMS_MAX)
         .keep_alive_interval(H2_PING_EVERY);
-    let io = TokioIo::new(Watched::new(stream, bounds.stuck_after));
+    builder
+}
+
+async fn serve<S>(
+    stream: S,
+    from: SocketAddr,
+    door: Arc<Door>,
+    (builder, watcher): (auto::Builder<TokioExecutor>, Watcher),
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stuck_after = door.bounds.stuck_after;
+    let answer = move |request: Request<Incoming>| {
+        let door = door.clone();
+        async move { Ok::<_, std::convert::Infallible>(door.answer(request, from).await) }
+    };
+    let io = TokioIo::new(Watched::new(stream, stuck_after));
     let connection = builder.serve_connection(io, service_fn(answer));
     if let Err(error) = watcher.watch(connection.into_owned()).await {
         tracing::debug!(%error, "a connection of the HTTP door ended");

@@ -272,6 +272,7 @@ impl Arguments {
             listen,
             insecure,
             long_poll,
+            tls: None,
         });
         let also = (&addresses.also[..], settings.socket.as_deref());
         let tls = (settings.tls.as_deref(), settings.tls_dir);

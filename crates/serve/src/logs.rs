@@ -52,7 +52,7 @@ impl ByPipe {
 
     /// As whoever asks.
     fn asker(&self, asking: &Asking, total: Duration) -> Result<Client, NoLog> {
-        let client = Client::new(vec![self.node.port()], timeouts(total));
+        let client = self.node.at_port(timeouts(total));
         let Some(token) = &asking.token else {
             return Ok(client);
         };

@@ -45,7 +45,7 @@ pub fn serve(
     tls: (Option<&str>, Option<PathBuf>),
     admin: Option<&str>,
     door: Option<door::Settings>,
-    streams: Option<streams::Settings>,
+    mut streams: Option<streams::Settings>,
     lag: Option<Lag>,
 ) -> Result<()> {
     if kernel.ink == Ink::Ram {
@@ -70,6 +70,9 @@ pub fn serve(
         files.map_or(usize::MAX, |limit| limit as usize),
     )?;
     config.nodes_show_certificates = tls.as_ref().is_some_and(Secure::is_required);
+    if let Some(streams) = &mut streams {
+        streams.tls = tls.as_ref().map(Secure::for_http);
+    }
     if door.is_some() && kernel.ink == Ink::Ram {
         return Err(Failure::usage("--kv keeps its state on disk: leave --ink ram out").into());
     }

@@ -87,6 +87,15 @@ impl Secure {
             .context("TLS cannot be started")
     }
 
+    /// For the HTTP door.
+    pub fn for_http(&self) -> http_door::Tls {
+        let directory = self.directory.clone();
+        http_door::Tls {
+            is_required: self.is_required(),
+            acceptor: Arc::new(move || directory.http()),
+        }
+    }
+
     /// Looks at the files for as long as the process lives.
     pub fn watch(&self) {
         let directory = self.directory.clone();

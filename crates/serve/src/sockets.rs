@@ -133,7 +133,7 @@ impl Inner {
 
     /// As a client names it, now.
     pub fn server(&self) -> String {
-        self.socket().unwrap_or_else(|| self.port())
+        self.socket().unwrap_or_else(|| self.port.to_string())
     }
 
     /// Its socket, as a client names it, if it is there now.
@@ -143,9 +143,14 @@ impl Inner {
         socket.map(|socket| socket.to_string())
     }
 
-    /// Its port, where others are judged by what they show.
+    /// Its port, as a client names it.
     pub fn port(&self) -> String {
         self.port.to_string()
+    }
+
+    /// At its port, where others are judged by what they show.
+    pub fn at_port(&self, timeouts: Timeouts) -> Client {
+        Client::new(vec![self.port.to_string()], timeouts).by(self.transport.clone())
     }
 }
 

@@ -32,6 +32,7 @@ pub struct Settings {
     pub insecure: bool,
     /// A read that finds nothing waits so long.
     pub long_poll: Option<Duration>,
+    pub tls: Option<http_door::Tls>,
 }
 
 /// The machine of all spaces on this node, on its thread.
@@ -160,6 +161,7 @@ pub fn start(
         bounds,
         is_open: settings.insecure,
         rights: Some(rights),
+        tls: settings.tls,
     });
     match started {
         Ok(door) => Ok(Running {

@@ -12,6 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use tokio_rustls::TlsAcceptor;
 
 use crate::error::TlsError;
 use crate::names::Named;
@@ -35,6 +36,8 @@ pub struct Directory {
 /// One reading of the files.
 pub struct Loaded {
     pub(crate) accepts: Arc<ServerConfig>,
+    /// Asks nobody for a certificate: a browser would ask its user.
+    serves_http: Arc<ServerConfig>,
     pub(crate) dials: Arc<ClientConfig>,
     /// What the node's own certificate says.
     pub named: Named,
@@ -51,6 +54,11 @@ impl Directory {
     pub fn loaded(&self) -> Arc<Loaded> {
         let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
         now.clone()
+    }
+
+    /// For an HTTP server of the caller's own, by the certificate of this moment.
+    pub fn http(&self) -> TlsAcceptor {
+        self.loaded().serves_http.clone().into()
     }
 
     /// Looks at the files again. True: they are others, and new connections are made by them.
@@ -109,6 +117,13 @@ impl Loaded {
             .with_client_cert_verifier(whom)
             .with_single_cert(chain.clone(), secret.clone_key())
             .map_err(|error| unusable(certificate, &error))?;
+        let mut serves_http = ServerConfig::builder_with_provider(provider.clone())
+            .with_protocol_versions(versions)
+            .map_err(|error| unusable(certificate, &error))?
+            .with_no_client_auth()
+            .with_single_cert(chain.clone(), secret.clone_key())
+            .map_err(|error| unusable(certificate, &error))?;
+        serves_http.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).to_vec();
         let dials = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| unusable(certificate, &error))?
@@ -118,6 +133,7 @@ impl Loaded {
             .map_err(|error| unusable(certificate, &error))?;
         Ok(Loaded {
             accepts: Arc::new(accepts),
+            serves_http: Arc::new(serves_http),
             dials: Arc::new(dials),
             named,
             bytes,

@@ -1,4 +1,4 @@
-//! Faults of certificates and keys, each with its remedy.
+//! What may be wrong with certificates and keys, each with its remedy.
 
 use std::path::PathBuf;
 

@@ -15,13 +15,14 @@ use rustls::{CertificateError, ClientConfig};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::directory::{Directory, read, roots};
+use crate::directory::{Directory, certificates, read, roots};
 use crate::error::TlsError;
 use crate::{pair, pump, runtime};
 
 /// Whom a client believes.
 pub struct Trust {
     config: Config,
+    authorities: Vec<Vec<u8>>,
 }
 
 enum Config {
@@ -33,7 +34,9 @@ enum Config {
 impl Trust {
     /// Believes the authorities in that file.
     pub fn read(path: &Path) -> Result<Trust, TlsError> {
-        let roots = roots(path, &read(path)?)?;
+        let bytes = read(path)?;
+        let authorities = certificates(path, &bytes)?;
+        let roots = roots(path, &bytes)?;
         let versions = &[&rustls::version::TLS13];
         let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_protocol_versions(versions)
@@ -43,14 +46,23 @@ impl Trust {
             })?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let config = Config::Fixed(Arc::new(config));
-        Ok(Trust { config })
+        Ok(Trust {
+            config: Config::Fixed(Arc::new(config)),
+            authorities: authorities.iter().map(|one| one.to_vec()).collect(),
+        })
     }
 
     /// Believes nodes, as that node does, and shows its certificate.
     pub fn of_node(directory: Arc<Directory>) -> Trust {
-        let config = Config::OfNode(directory);
-        Trust { config }
+        Trust {
+            config: Config::OfNode(directory),
+            authorities: Vec::new(),
+        }
+    }
+
+    /// The certificates of the authorities in the file, as DER: for clients of another make.
+    pub fn authorities(&self) -> &[Vec<u8>] {
+        &self.authorities
     }
 }
 

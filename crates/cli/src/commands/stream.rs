@@ -108,7 +108,12 @@ Example:
 
 impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
-        let mut doors = Doors::new(self.http, global.timeout, global.token_file.clone());
+        let mut doors = Doors::new(
+            self.http,
+            global.timeout,
+            global.token_file.clone(),
+            global.ca.as_deref(),
+        );
         match self.command {
             StreamCommand::Put {
                 name,

@@ -56,6 +56,9 @@ const OF_A_CLUSTER: &[&str] = &[
     "recover",
     "doctor",
     "manual",
+    "certs init",
+    "certs node",
+    "certs show",
     "--version",
     "errors",
 ];
@@ -260,6 +263,20 @@ fn what_json_prints_of_a_cluster_is_as_the_page_says() {
         ("trim", &["trim", "safe", "--before", "@100", "--yes"]),
         ("log delete", &["log", "delete", "again", "--yes"]),
         ("manual", &["manual", "--to", &path("manual")]),
+        ("certs init", &["certs", "init", "--dir", &path("certs")]),
+        (
+            "certs node",
+            &[
+                "certs",
+                "node",
+                "n1",
+                "--host",
+                "n1",
+                "--dir",
+                &path("certs"),
+            ],
+        ),
+        ("certs show", &["certs", "show", &path("certs/n1")]),
         ("--version", &["--version"]),
     ];
     for (command, words) in commands {

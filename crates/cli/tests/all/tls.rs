@@ -4,6 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::time::Duration;
+
+use client::Transport;
 
 use crate::harness;
 
@@ -64,6 +67,70 @@ fn secured() -> (Cluster, Certs) {
     });
     cluster.wait_whole();
     (cluster, certs.expect("there are nodes"))
+}
+
+/// One node that serves streams and keys, too: their addresses.
+fn with_doors() -> (Cluster, Certs, String, String) {
+    let mut certs = None;
+    let mut doors = (String::new(), String::new());
+    let cluster = Cluster::start_with(1, 1, |node| {
+        let (ip, _) = node.listen.split_once(':').expect("a port");
+        let beside = node.data.parent().expect("the cluster's").join("certs");
+        let certs = certs.get_or_insert_with(|| Certs::make(beside, ip));
+        doors = (format!("{ip}:7080"), format!("{ip}:7079"));
+        let own = certs.of_node("n1", "require");
+        node.arguments.extend(own);
+        let more = ["--http", &doors.0, "--kv", &doors.1, "--insecure"];
+        node.arguments.extend(more.map(str::to_owned));
+    });
+    (cluster, certs.expect("there is a node"), doors.0, doors.1)
+}
+
+/// What a server says to these words, by TLS and in plain text.
+fn said_to(certs: &Certs, server: &str, words: &str) -> [String; 2] {
+    let trust = tls::Trust::read(Path::new(&certs.ca())).expect("an authority");
+    let socket = TcpStream::connect(server).expect("it listens");
+    let secured = trust.secure(socket, server, Duration::from_secs(5));
+    let mut secured = secured.expect("a handshake").socket;
+    let mut plain = TcpStream::connect(server).expect("it listens");
+    let patience = Some(Duration::from_secs(10));
+    secured.set_read_timeout(patience).expect("a socket");
+    plain.set_read_timeout(patience).expect("a socket");
+    let mut answer = [vec![0; 400], vec![0; 400]];
+    secured.write_all(words.as_bytes()).expect("sent");
+    plain.write_all(words.as_bytes()).expect("sent");
+    let counts = [
+        secured.read(&mut answer[0]).expect("an answer"),
+        plain.read(&mut answer[1]).expect("an answer"),
+    ];
+    [0, 1].map(|at| String::from_utf8_lossy(&answer[at][..counts[at]]).into_owned())
+}
+
+#[test]
+fn streams_and_keys_are_served_by_tls_too() {
+    let (cluster, certs, http, kv) = with_doors();
+    let ca = certs.ca();
+    let stream = |words: &[&str]| {
+        let words = [&["stream"], words, &["--http", &http, "--ca", &ca]].concat();
+        let mut command = cluster.logberg(&words);
+        let mut child = command.stdin(Stdio::piped()).spawn().expect("it runs");
+        let mut input = child.stdin.take().expect("piped");
+        let _ = input.write_all(b"said by TLS");
+        drop(input);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        out(&output)
+    };
+    stream(&["put", "notes", "--type", "text/plain"]);
+    stream(&["append", "notes"]);
+    assert_eq!(stream(&["read", "notes"]), "said by TLS");
+    let health = "GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let [by_tls, plain] = said_to(&certs, &http, health);
+    assert!(by_tls.starts_with("HTTP/1.1 200"), "{by_tls}");
+    assert!(plain.starts_with("HTTP/1.1 426"), "{plain}");
+    let [by_tls, plain] = said_to(&certs, &kv, "PING\r\n");
+    assert_eq!(by_tls, "+PONG\r\n");
+    assert!(plain.starts_with("-ERR this server takes"), "{plain}");
 }
 
 /// What is in the log, as a client reads it by TLS.

@@ -8,8 +8,10 @@ use anyhow::Result;
 use client::Credential;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use terminal::exit::{Failure, Kind};
+use tls::Trust;
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// A node that does not take a connection for so long is passed over.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -38,6 +40,7 @@ pub struct Doors {
     agent: Agent,
     /// The token that is shown with each request.
     credential: Option<Credential>,
+    scheme: &'static str,
     doors: Vec<String>,
     at: usize,
     timeout: Duration,
@@ -101,8 +104,21 @@ impl Answer {
 }
 
 impl Doors {
-    pub fn new(doors: Vec<String>, timeout: Duration, credential: Option<Credential>) -> Doors {
+    /// `trust`: they are asked by TLS, and by nothing else.
+    pub fn new(
+        doors: Vec<String>,
+        timeout: Duration,
+        credential: Option<Credential>,
+        trust: Option<&Trust>,
+    ) -> Doors {
+        let authorities = trust.map_or(&[][..], Trust::authorities);
+        let believed = authorities.iter();
+        let believed: Vec<_> = believed
+            .map(|der| Certificate::from_der(der).to_owned())
+            .collect();
+        let tls = TlsConfig::builder().root_certs(RootCerts::new_with_certs(&believed));
         let config = Agent::config_builder()
+            .tls_config(tls.build())
             .http_status_as_error(false)
             .proxy(None)
             .max_redirects(0)
@@ -113,6 +129,7 @@ impl Doors {
         Doors {
             agent: config.into(),
             credential,
+            scheme: if trust.is_some() { "https" } else { "http" },
             doors,
             at: 0,
             timeout,
@@ -176,7 +193,7 @@ impl Doors {
     ) -> Result<Answer, ureq::Error> {
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("http://{door}{path}"));
+            .uri(format!("{}://{door}{path}", self.scheme));
         for (name, value) in headers {
             request = request.header(*name, value);
         }

@@ -1,0 +1,85 @@
+//! Connections by TLS: told from those in plain text by their first byte.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::bounds::Bounds;
+
+/// The first byte of a handshake.
+const HANDSHAKE_RECORD: u8 = 0x16;
+/// The protocol that both ends chose.
+const H2: &[u8] = b"h2";
+const PLAIN_REFUSED: &[u8] = b"HTTP/1.1 426 Upgrade Required\r\nUpgrade: TLS/1.3\r\nConnection: Upgrade, close\r\n\
+Content-Type: application/json\r\nContent-Length: 88\r\n\r\n\
+{\"code\":\"tls-required\",\"message\":\"this door speaks TLS alone\",\"remedy\":\"say https:// \"}\n";
+
+/// How a door speaks TLS.
+#[derive(Clone)]
+pub struct Tls {
+    /// Nothing is answered in plain text.
+    pub is_required: bool,
+    /// By the certificate of this moment.
+    pub acceptor: Arc<dyn Fn() -> TlsAcceptor + Send + Sync>,
+}
+
+/// A connection, as it turned out.
+pub enum Came {
+    Plain(TcpStream),
+    /// And whether both ends chose HTTP/2.
+    Secured(Box<TlsStream<TcpStream>>, bool),
+}
+
+impl Tls {
+    /// `None`: there is nothing to serve.
+    pub async fn greet(&self, stream: TcpStream, bounds: &Bounds) -> io::Result<Option<Came>> {
+        let mut first = [0];
+        let count = timeout(bounds.head_within, stream.peek(&mut first)).await??;
+        if count == 0 {
+            return Ok(None);
+        }
+        if first[0] == HANDSHAKE_RECORD {
+            let acceptor = (self.acceptor)();
+            let stream = timeout(bounds.head_within, acceptor.accept(stream)).await??;
+            let is_h2 = stream.get_ref().1.alpn_protocol() == Some(H2);
+            return Ok(Some(Came::Secured(Box::new(stream), is_h2)));
+        }
+        if !self.is_required {
+            return Ok(Some(Came::Plain(stream)));
+        }
+        timeout(bounds.head_within, refuse(stream)).await??;
+        Ok(None)
+    }
+}
+
+async fn refuse(mut stream: TcpStream) -> io::Result<()> {
+    stream.write_all(PLAIN_REFUSED).await?;
+    stream.shutdown().await?;
+    // Closed with bytes unread, a socket resets, and the words are lost.
+    let mut unread = [0; 4096];
+    while stream.read(&mut unread).await? > 0 {}
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_refusal_of_plain_text_has_the_length_that_it_says() {
+        let text = std::str::from_utf8(PLAIN_REFUSED).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        assert!(
+            head.contains(&format!("Content-Length: {}", body.len())),
+            "{}",
+            body.len()
+        );
+        let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!(body["code"], "tls-required");
+    }
+}
