@@ -331,7 +331,11 @@ class Reader:
                 if self._link is None:
                     self._open()
                 piece = self._piece()
-                self._search.got_on()
+                # A follower may be owed nothing. Another reader is owed bytes, and a sign of life is no byte.
+                if piece or self.end or self._keys["follow"]:
+                    self._search.got_on()
+                elif time.monotonic() >= self._search.until:
+                    raise _Lost(f"{self._link.server}: signs of life, and no bytes")
                 if piece:
                     return piece
             except (_Lost, Refused) as error:
@@ -351,17 +355,24 @@ class Reader:
         verb, _, said = _parsed(self._link.line())
         if verb != "reading" or _number(said.get("from")) != self.position:
             raise Corrupt(f"the read was to begin at {self.position}, and the node says {verb} {said}")
-        if said.get("stale") == "1" and not self._keys["stale"]:
+        if said.get("stale") not in ("0", "1"):
+            raise Corrupt(f"an answer that does not say whether it is stale: {said}")
+        if said["stale"] == "1" and not self._keys["stale"]:
             raise Corrupt("a stale answer to a read that was not to be stale")
+        self._length = _number(said.get("length"))
 
     def _piece(self):
         verb, words, _ = _parsed(self._link.line())
         if len(words) < 2 or _number(words[0]) != self.position:
             raise Corrupt(f"behind position {self.position} came {verb} {words}")
+        to = self._keys["to"]
         if verb == "end":
+            self._check_end(words[1], to)
             self.end = words[1]
             return None
         count = _number(words[1])
+        if to is not None and self.position + count > to:
+            raise Corrupt(f"{count} bytes at {self.position}, past the end that was asked for, {to}")
         if verb != "data" or len(words) != 3 or not 0 <= count <= DATA_BYTES_MAX:
             raise Corrupt(f"behind position {self.position} came {verb} {words}")
         piece = self._link.take(count)
@@ -369,6 +380,17 @@ class Reader:
             raise Corrupt(f"the {count} bytes at {self.position} have another checksum")
         self.position += count
         return piece
+
+    def _check_end(self, how, to):
+        """An end before the bytes that were known to be there is none."""
+        every = self._length if to is None else min(to, self._length)
+        is_one = how in ("closed", "cut", "open", "to") and self.position >= every
+        if how == "to":
+            is_one &= self.position == to
+        if how == "open":
+            is_one &= not (self._keys["follow"] and to is None)
+        if not is_one:
+            raise Corrupt(f"an end at {self.position} ({how}) of {self._length} bytes")
 
 
 class Writer:
@@ -390,6 +412,8 @@ class Writer:
         self._at = 0  # position in `stream` of the first kept byte
         self._crc = 0  # of the stream's bytes below _at
         self._lost_an_answer = False
+        # Taken for an opening of our own whose answer was lost: such a one is empty.
+        self._guessed = False
         self._search, self._link = _Search(client.servers, client.timeout), None
         understood = client.status().get("understands") or []
         self._token_known, self._sums_known = "token" in understood, "checked" in understood
@@ -518,21 +542,24 @@ class Writer:
         elif _number(said.get("at")) != self.acked:
             raise Corrupt(f"the chain has {self.acked} acknowledged bytes, and goes on at {said.get('at')}")
         self.stream, self._at, self._sent, self._crc = name, 0, 0, 0
-        self._lost_an_answer = False
+        self._lost_an_answer = self._guessed = False
         link.socket.setblocking(False)
         self._link, self._heard_at = link, time.monotonic()
         self._search.got_on()
 
     def _learn(self, refusal):
         """The stream is longer than was known, or goes on in an opening of ours whose answer was lost."""
-        self._acknowledged(_number(refusal.keys.get("length")))
+        length = _number(refusal.keys.get("length"))
+        if self._guessed and length != 0:
+            raise Superseded(f"another writer continued the stream as {self.stream}")
+        self._acknowledged(length)
         by = refusal.keys.get("by")
         if by is None:
             return
         if not self._lost_an_answer:
             raise Superseded(f"another writer continued the stream as {by}")
         # Ours if it is empty: no byte is sent before its name was read. If it is longer, it is somebody else's.
-        self.stream, self._at, self._crc, self._lost_an_answer = by, 0, 0, False
+        self.stream, self._at, self._crc, self._lost_an_answer, self._guessed = by, 0, 0, False, True
 
     def _hear_what_came(self):
         while (line := self._link.line_that_came()) is not None:

@@ -20,7 +20,7 @@ use super::{Holdings, RecoverError, Replay};
 use crate::past::ends::{ENDS_FILE, Lost};
 use crate::past::found::FOUND_FILE;
 use crate::past::key::KEY_FILE;
-use crate::past::met::MET_FILE;
+use crate::past::met::{self, MET_FILE};
 use crate::past::own::Own;
 use crate::past::refused::REFUSED_FILE;
 use crate::past::starts::STARTS_FILE;
@@ -170,6 +170,18 @@ pub fn verify(
         });
         Own::default()
     });
+    // A start says so and goes on: it has forgotten what only this node may know.
+    if let Err(trouble) = met::load(disk, directory) {
+        report.problems.push(Problem {
+            file: directory.join(MET_FILE),
+            offset: 0,
+            missing: false,
+            refused: false,
+            what: format!(
+                "what was known of the other nodes' disks cannot be read ({trouble}): an old copy of one that only this node would know for one is not known for one any more"
+            ),
+        });
+    }
     let mut files = Vec::new();
     let mut bytes_all = 0;
     for (log, path) in logs {

@@ -60,8 +60,8 @@ The move goes on by itself, whatever dies meanwhile; `--no-wait` leaves at once.
 arrives for six times --timeout.
 
 Example:
-  logberg kv join kv-4 --plan        # says which slots would move
-  logberg kv join kv-4")]
+  logberg kv join kv-4               # makes the group, if it is not there
+  logberg kv join kv-4 --plan        # of a group that is there: which slots would move")]
     Join {
         /// The names of groups
         #[arg(value_name = "GROUP", required = true, value_parser = places::log_name)]

@@ -68,7 +68,8 @@ impl Client {
             }
             // Other nodes may not have heard of it yet: what is said here is enough.
             Ok(json) => {
-                if let Ok(created) = serde_json::from_str(&json) {
+                if let Ok(created) = serde_json::from_str::<LogInfo>(&json) {
+                    check_name(&asked.server, name, &created.name)?;
                     return Ok(created);
                 }
             }
@@ -122,8 +123,24 @@ impl Client {
                 })
             }
             Err(refusal) if refusal.code == Code::UnknownLog => Err(unknown(name)),
-            _ => asked.json(),
+            _ => {
+                let server = asked.server.clone();
+                let deleted: DeletedLog = asked.json()?;
+                check_name(&server, name, &deleted.name)?;
+                Ok(deleted)
+            }
         }
+    }
+}
+
+/// What was done to another log was not asked for.
+fn check_name(server: &str, asked: &str, told: &str) -> Result<(), AdminError> {
+    match asked == told {
+        true => Ok(()),
+        false => Err(AdminError::Garbled {
+            server: server.to_owned(),
+            what: format!("it was asked about {asked:?}, and tells of {told:?}"),
+        }),
     }
 }
 

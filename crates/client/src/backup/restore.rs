@@ -559,7 +559,11 @@ impl<'a> Restoring<'a> {
     /// Compares the restored log with what the cluster says that it holds.
     fn check(&mut self) -> Result<(), RestoreError> {
         let streams = self.client.streams(&self.options.log)?;
-        self.restored.lost.streams_split += begun_twice(&streams, &self.became);
+        for (at, first) in begun_twice(&streams, &self.became) {
+            self.restored.lost.streams_split += u64::from(self.became[at].length.is_some());
+            // The chain begins there, and reads whole from there alone.
+            self.restored.names[at].1 = first;
+        }
         let held: u64 = streams.iter().map(|info| info.length - info.trimmed).sum();
         let saved: u64 = self
             .header
@@ -576,22 +580,27 @@ impl<'a> Restoring<'a> {
     }
 }
 
-/// The number of streams that begin behind an empty one of their own: its opening was not answered, and the next attempt
-/// went on with it. Those that are split anyhow are not counted again.
-fn begun_twice(streams: &[StreamInfo], became: &[Became]) -> u64 {
+/// The streams that begin behind an empty one of their own, by their places, with that one's name: its opening was not answered,
+/// and the next attempt went on with it.
+fn begun_twice(streams: &[StreamInfo], became: &[Became]) -> Vec<(usize, String)> {
     let by_name: BTreeMap<&str, &StreamInfo> =
         streams.iter().map(|s| (s.name.as_str(), s)).collect();
     let ends = became.iter().flat_map(|one| [one.first, one.last]);
     let ends: BTreeSet<String> = ends.map(|name| name.to_string()).collect();
-    let begins_twice = |one: &&Became| {
-        let first = one.first.to_string();
-        let first = by_name.get(first.as_str());
-        let before = first.and_then(|first| by_name.get(first.continues.as_ref()?.stream.as_str()));
-        let is_own =
-            before.is_some_and(|before| before.length == 0 && !ends.contains(&before.name));
-        is_own && one.length.is_some()
+    let own_before = |name: &str| {
+        let continues = by_name.get(name)?.continues.as_ref()?;
+        let before = by_name.get(continues.stream.as_str())?;
+        (before.length == 0 && !ends.contains(&before.name)).then(|| before.name.clone())
     };
-    became.iter().filter(begins_twice).count() as u64
+    let begins = became.iter().enumerate().filter_map(|(at, one)| {
+        let mut first = own_before(&one.first.to_string())?;
+        // Several answers may have been lost.
+        while let Some(before) = own_before(&first) {
+            first = before;
+        }
+        Some((at, first))
+    });
+    begins.collect()
 }
 
 fn of_write(error: io::Error) -> RestoreError {
@@ -638,11 +647,14 @@ mod tests {
             stream("1.1.1", 0, None),
             stream("1.1.2", 9, Some(("1.1.1", 0))),
         ];
-        assert_eq!(begun_twice(&twice, &[whole("1.1.2", 9)]), 1);
+        assert_eq!(
+            begun_twice(&twice, &[whole("1.1.2", 9)]),
+            [(0, "1.1.1".to_owned())]
+        );
         // The empty one was saved as one.
         assert_eq!(
             begun_twice(&twice, &[whole("1.1.1", 0), whole("1.1.2", 9)]),
-            0
+            []
         );
         // It is the last piece of the stream before.
         let split = [
@@ -655,6 +667,6 @@ mod tests {
             length: None,
             ..whole("1.1.1", 5)
         };
-        assert_eq!(begun_twice(&split, &[before, whole("1.1.3", 9)]), 0);
+        assert_eq!(begun_twice(&split, &[before, whole("1.1.3", 9)]), []);
     }
 }

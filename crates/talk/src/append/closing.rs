@@ -123,6 +123,13 @@ impl Appender {
                     let closed = closing.closed;
                     return self.finish(Ok(closed));
                 }
+                // It can be closed at its end alone: no other server would make that true.
+                Answer::Closed(position) => {
+                    closing.seeker.hang_up(&mut lent);
+                    let at = closing.at;
+                    let what = format!("a close at {at} is answered by one at {position}");
+                    return self.fail(AppendError::Garbled { server, what });
+                }
                 Answer::Error(refusal) => match elsewhere(&refusal) {
                     Some(said) => closing.seeker.said(&mut lent, &server, said),
                     None => {

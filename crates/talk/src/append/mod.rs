@@ -192,7 +192,8 @@ impl Progress {
 
     /// The time of those who wait for nothing does not count.
     fn look(&mut self, now: Duration) {
-        if self.was_idle {
+        // Who closes waits for an answer, though all is acknowledged.
+        if self.was_idle && self.closing_since.is_none() {
             (self.at, self.heard) = (now, now);
         }
         self.was_idle = self.all_acknowledged();

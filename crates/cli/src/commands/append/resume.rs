@@ -65,6 +65,7 @@ pub fn resume(
     loop {
         attempts += 1;
         let streams = client.streams(log)?;
+        check_first(&streams, stream)?;
         let Some(end) = end_of(&streams, stream) else {
             let sentence = format!(
                 "{log} has no stream {stream} to continue: it was trimmed, or is another log's"
@@ -74,13 +75,12 @@ pub fn resume(
         let length = end.length;
         if position > length {
             let sentence = format!(
-                "stream {stream} has {length} bytes, fewer than --continue says: it is not the one that was left{}",
-                first_of(&streams, stream)
+                "stream {stream} has {length} bytes, fewer than --continue says: it is not the one that was left"
             );
             return Err(Failure::usage(sentence).into());
         }
         source.skip(position, length)?;
-        compare(client, log, (stream, &streams), length, source)?;
+        compare(client, log, stream, length, source)?;
         if end.is_closed {
             return match source.is_at_end()? {
                 true => Ok(Resumed::Closed(length)),
@@ -115,7 +115,7 @@ pub fn resume(
 fn compare(
     client: &Client,
     log: &str,
-    (stream, streams): (StreamName, &[StreamInfo]),
+    stream: StreamName,
     length: u64,
     source: &mut Source,
 ) -> Result<()> {
@@ -152,14 +152,14 @@ fn compare(
     let count = kept.len();
     let sentence = format!(
         "the {count} bytes of stream {stream} before byte {length} are not those of the input: that is not what was appended; nothing was \
-         changed{}",
-        first_of(streams, stream)
+         changed"
     );
     Err(Failure::usage(sentence).into())
 }
 
-/// A hint for who named a later stream of a chain: its bytes are counted from the first one's beginning.
-fn first_of(streams: &[StreamInfo], named: StreamName) -> String {
+/// Bytes of an input are counted from the beginning of its chain. ‡ A later stream of it may be empty, and behind that one the input
+/// would be appended once more.
+fn check_first(streams: &[StreamInfo], named: StreamName) -> Result<()> {
     let mut first = named.to_string();
     for stream in streams.iter().rev() {
         if stream.name == first
@@ -168,12 +168,18 @@ fn first_of(streams: &[StreamInfo], named: StreamName) -> String {
             first.clone_from(&continues.stream);
         }
     }
-    match first == named.to_string() {
-        true => String::new(),
-        false => format!(
-            ". {named} continues {first}: if the input begins there, say --continue {first}"
-        ),
+    if first == named.to_string() {
+        return Ok(());
     }
+    let sentence = match streams.iter().any(|stream| stream.name == first) {
+        true => format!(
+            "{named} continues {first}, where its input begins: say --continue {first}; nothing was changed"
+        ),
+        false => format!(
+            "{named} continues {first}, where its input begins and which was trimmed: append the rest of the input as a stream of its own"
+        ),
+    };
+    Err(Failure::usage(sentence).into())
 }
 
 /// Follows a chain to its end.
@@ -263,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_a_later_stream_is_told_the_first_of_its_chain() {
+    fn a_later_stream_of_a_chain_is_refused_and_the_first_is_named() {
         let mut streams = [
             stream("1.1.1", 10, StreamEnd::Cut, Some("2.1.1")),
             stream("3.1.1", 7, StreamEnd::Closed, None),
@@ -276,14 +282,16 @@ mod tests {
         };
         streams[2].continues = behind("1.1.1");
         streams[3].continues = behind("2.1.1");
-        let said = |name: &str| first_of(&streams, name.parse().expect("a name"));
-        assert!(
-            said("4.1.1").contains("say --continue 1.1.1"),
-            "{}",
-            said("4.1.1")
-        );
-        assert_eq!(said("1.1.1"), "");
-        assert_eq!(said("3.1.1"), "");
+        let refused = |streams: &[StreamInfo], name: &str| {
+            let checked = check_first(streams, name.parse().expect("a name"));
+            checked.err().map(|error| error.to_string())
+        };
+        let said = refused(&streams, "4.1.1").expect("a refusal");
+        assert!(said.contains("say --continue 1.1.1"), "{said}");
+        let said = refused(&streams[1..], "2.1.1").expect("a refusal");
+        assert!(said.contains("which was trimmed"), "{said}");
+        assert_eq!(refused(&streams, "1.1.1"), None);
+        assert_eq!(refused(&streams, "3.1.1"), None);
     }
 
     #[test]

@@ -13,9 +13,14 @@ const FILES: &str = "directory's files";
 
 pub(super) fn checks(directory: &Path) -> Vec<Finding> {
     let disk = &mut LinuxDisk::new();
-    // A place without a node has no past; a start tells what else is wrong with a manifest.
-    let Ok(Some(manifest)) = Manifest::load(disk, directory) else {
-        return Vec::new();
+    let manifest = match Manifest::load(disk, directory) {
+        Ok(Some(manifest)) => manifest,
+        // A place without a node has no past.
+        Ok(None) => return Vec::new(),
+        Err(error) => {
+            let change = "no node starts from this directory before that is settled";
+            return vec![Finding::must(FILES, error.to_string(), change)];
+        }
     };
     let own = match Own::load(disk, directory, &manifest) {
         Ok(own) => own,
