@@ -91,6 +91,47 @@ pub fn read(client: &Client, log: &str, after: Option<StreamName>) -> Result<Cha
     Ok(reading.found)
 }
 
+/// Whether bytes of others stand between a chain's first and its last stream.
+#[derive(Debug)]
+struct Between<'a> {
+    first: &'a str,
+    last: &'a str,
+    own: Vec<String>,
+    has_others: bool,
+    is_over: bool,
+}
+
+impl<'a> Between<'a> {
+    fn new(first: &'a str, last: &'a str) -> Between<'a> {
+        Between {
+            first,
+            last,
+            own: Vec::new(),
+            has_others: false,
+            is_over: false,
+        }
+    }
+
+    /// The next stream. `false`: no more are wanted.
+    fn take(&mut self, stream: &StreamInfo) -> bool {
+        let continues = stream.continues.as_ref();
+        let is_own = stream.name == self.first
+            || continues.is_some_and(|continues| self.own.contains(&continues.stream));
+        if is_own {
+            self.own.push(stream.name.clone());
+        } else if !self.own.is_empty() {
+            self.has_others |= stream.length > 0;
+        }
+        self.is_over = is_own && stream.name == self.last;
+        !self.is_over && !self.has_others
+    }
+
+    /// ‡ A list in which the chain is not whole says nothing.
+    fn are_together(&self) -> bool {
+        self.is_over && !self.has_others
+    }
+}
+
 /// Whether no bytes of others stand between a chain's first and its last stream.
 pub fn are_together(
     client: &Client,
@@ -99,24 +140,9 @@ pub fn are_together(
     last: StreamName,
 ) -> Result<bool, AdminError> {
     let (first, last) = (first.to_string(), last.to_string());
-    let (mut own, mut is_together) = (vec![first.clone()], true);
-    let (mut began, mut ended) = (false, false);
-    each(client, log, None, |stream| {
-        let is_own = stream.name == first
-            || stream
-                .continues
-                .as_ref()
-                .is_some_and(|continues| own.contains(&continues.stream));
-        began |= stream.name == first;
-        if began && is_own {
-            own.push(stream.name.clone());
-        } else if began && stream.length > 0 {
-            is_together = false;
-        }
-        ended = began && stream.name == last;
-        is_together && !ended
-    })?;
-    Ok(is_together && ended)
+    let mut between = Between::new(&first, &last);
+    each(client, log, None, |stream| between.take(stream))?;
+    Ok(between.are_together())
 }
 
 /// Each stream behind `after`, as long as more are wanted.
@@ -188,5 +214,26 @@ mod tests {
         let mut late = Reading::default();
         assert!(!late.take(&cut));
         assert_eq!(late.found, Chains::default());
+    }
+    #[test]
+    fn others_bytes_within_a_chain_are_seen() {
+        let together = |streams: &[StreamInfo]| {
+            let mut between = Between::new("1.1.2", "2.1.2");
+            let _ = streams.iter().all(|stream| between.take(stream));
+            between.are_together()
+        };
+        let first = stream("1.1.2", 10, None);
+        let second = stream("2.1.1", 0, Some(("1.1.2", 10)));
+        let last = stream("2.1.2", 5, Some(("2.1.1", 0)));
+        let before = stream("1.1.1", 7, None);
+        let other = |length| stream("1.1.3", length, None);
+        let chain = [before.clone(), first.clone(), second.clone(), last.clone()];
+        assert!(together(&chain));
+        let empty = [first.clone(), other(0), second.clone(), last.clone()];
+        assert!(together(&empty));
+        let parted = [first.clone(), second.clone(), other(3), last.clone()];
+        assert!(!together(&parted));
+        assert!(!together(&[before, second, last]), "it is not all there");
+        assert!(!together(&[first]));
     }
 }

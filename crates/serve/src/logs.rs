@@ -1,7 +1,7 @@
 //! Raw logs for the HTTP door: what it asks for is asked of the nodes by the raw pipe, as any client does.
 //!
 //! ‡ Bytes are asked for at the node's port and with the token of whoever asks, so the nodes judge it, at the beginning and when it is revoked.
-//! The node's own socket, where nobody needs a token, is asked for nothing but which log a name is.
+//! The node's own socket, where nobody needs a token, is asked for nothing but which log a name is and where that ends.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -77,6 +77,52 @@ impl ByPipe {
                 other_kind: None,
             })
         })
+    }
+
+    /// Asks what shows no byte, at the own socket first: of whoever may append as of whoever may read. Where this node does not have the
+    /// log, others are asked, and judge.
+    fn shown_to_all<T>(
+        &self,
+        asking: &Asking,
+        ask: impl Fn(&Client) -> Result<T, NoLog>,
+    ) -> Result<T, NoLog> {
+        if let Some(socket) = self.node.socket() {
+            let told = ask(&Client::new(vec![socket], timeouts(WITHIN)));
+            let is_judged = matches!(
+                told,
+                Err(NoLog::Unauthenticated(_) | NoLog::Forbidden(_) | NoLog::NotNow(_))
+            );
+            if !is_judged {
+                return told;
+            }
+        }
+        ask(&self.asker(asking, WITHIN)?)
+    }
+
+    fn ends_by(
+        &self,
+        client: &Client,
+        log: &str,
+        stream: Option<StreamName>,
+        stale: bool,
+    ) -> Result<(u64, u64), NoLog> {
+        let mut first = 0;
+        loop {
+            let options = ReadOptions {
+                stream,
+                from: first,
+                to: Some(first),
+                stale,
+                server: stale.then(|| self.node.port()),
+                ..ReadOptions::default()
+            };
+            match client.read(log, options) {
+                Ok(read) => return Ok((first, read.length())),
+                // Each trim goes on, so this ends.
+                Err(ReadError::Trimmed { from }) if from > first => first = from,
+                Err(error) => return Err(of_read(error)),
+            }
+        }
     }
 
     fn chains(&self, asking: &Asking) -> Result<(Client, u64), NoLog> {
@@ -158,6 +204,21 @@ impl Logs for ByPipe {
         Ok(Box::new(Follower(reader.map_err(of_read)?)))
     }
 
+    fn ends(
+        &self,
+        asking: &Asking,
+        stream: Option<&str>,
+        stale: bool,
+    ) -> Result<(u64, u64), NoLog> {
+        let stream = stream.map(name).transpose()?;
+        if stale {
+            return self.ends_by(&self.asker(asking, WITHIN)?, &asking.log, stream, true);
+        }
+        self.shown_to_all(asking, |client| {
+            self.ends_by(client, &asking.log, stream, false)
+        })
+    }
+
     fn last(&self, asking: &Asking) -> Result<Option<Last>, NoLog> {
         let (client, id) = self.chains(asking)?;
         let lock = || self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -187,9 +248,10 @@ impl Logs for ByPipe {
     }
 
     fn is_together(&self, asking: &Asking, chain: &Ended) -> Result<bool, NoLog> {
-        let (client, _) = self.chains(asking)?;
         let (first, last) = (name(&chain.first)?, name(&chain.last)?);
-        chains::are_together(&client, &asking.log, first, last).map_err(of_admin)
+        self.shown_to_all(asking, |client| {
+            chains::are_together(client, &asking.log, first, last).map_err(of_admin)
+        })
     }
 }
 

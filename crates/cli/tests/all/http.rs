@@ -63,6 +63,11 @@ pub fn send(door: &str, bytes: &[u8]) -> io::Result<Answer> {
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     // Whoever refuses a body may do so before it has come.
     let _ = stream.write_all(bytes);
+    answer(stream)
+}
+
+/// Reads the head of what comes.
+fn answer(stream: TcpStream) -> io::Result<Answer> {
     let mut rest = BufReader::new(stream);
     let mut line = String::new();
     rest.read_line(&mut line)?;
@@ -82,6 +87,45 @@ pub fn send(door: &str, bytes: &[u8]) -> io::Result<Answer> {
         headers,
         rest,
     })
+}
+
+/// A request whose body comes in pieces.
+pub struct Upload(TcpStream);
+
+impl Upload {
+    pub fn begin(
+        door: &str,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> io::Result<Upload> {
+        let mut stream = TcpStream::connect(door)?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {door}\r\n");
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        stream.write_all(format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes())?;
+        Ok(Upload(stream))
+    }
+
+    pub fn piece(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0
+            .write_all(format!("{:x}\r\n", bytes.len()).as_bytes())?;
+        self.0.write_all(bytes)?;
+        self.0.write_all(b"\r\n")
+    }
+
+    /// Sends nothing more, and reads the head of what comes.
+    pub fn stop_sending(self) -> io::Result<Answer> {
+        answer(self.0)
+    }
+
+    /// Ends the body, if it can still be sent, and reads the head of what comes.
+    pub fn end(mut self) -> io::Result<Answer> {
+        let _ = self.0.write_all(b"0\r\n\r\n");
+        answer(self.0)
+    }
 }
 
 /// One request, on a connection of its own.

@@ -42,6 +42,8 @@ mod moves;
 mod packaging;
 mod past;
 mod promises;
+mod raw_logs;
+mod raw_logs_guarded;
 mod recover;
 mod scrub;
 mod secured;

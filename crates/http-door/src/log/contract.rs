@@ -156,6 +156,11 @@ pub trait Logs: Send + Sync + 'static {
 
     fn read(&self, asking: &Asking, wanted: &Wanted) -> Result<Box<dyn Read>, NoLog>;
 
+    /// The first byte that is left, and the position behind the last one; of the chain that begins with `stream`, or of all. No byte is shown, so
+    /// who may append hears it too.
+    fn ends(&self, asking: &Asking, stream: Option<&str>, stale: bool)
+    -> Result<(u64, u64), NoLog>;
+
     /// The chain that wrote last.
     fn last(&self, asking: &Asking) -> Result<Option<Last>, NoLog>;
 

@@ -88,7 +88,13 @@ impl Fault {
                 let remedy = "ask with another token, or for what this one may";
                 Fault::new(403, "forbidden", why, remedy)
             }
-            NoLog::Bad(why) => Fault::sentence(400, "bad-request", &why),
+            NoLog::Bad(why) => {
+                let mut fault = Fault::sentence(400, "bad-request", &why);
+                if fault.remedy.is_empty() {
+                    "send it so".clone_into(&mut fault.remedy);
+                }
+                fault
+            }
             NoLog::Refused(why) => {
                 let remedy = "do what the sentence says, and ask again";
                 Fault::new(409, "refused", why, remedy)

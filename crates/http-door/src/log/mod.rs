@@ -127,22 +127,9 @@ fn same(logs: &dyn Logs, asking: &Asking, stale: bool, id: u64) -> Result<(), Fa
 
 /// Where the log stands, or that chain in it.
 fn stands(logs: &dyn Logs, ask: &Ask, id: u64) -> Result<Stands, Fault> {
-    let mut first = 0;
-    loop {
-        let wanted = Wanted {
-            follows: false,
-            ..ask.wanted(first, Some(first))
-        };
-        match logs.read(&ask.asking, &wanted) {
-            Ok(read) => {
-                let length = read.length();
-                return Ok(Stands { id, first, length });
-            }
-            // Each trim goes on, so this ends.
-            Err(NoLog::Trimmed { from: Some(from) }) if from > first => first = from,
-            Err(why) => return Err(Fault::of_log(why, None)),
-        }
-    }
+    let ends = logs.ends(&ask.asking, ask.stream.as_deref(), ask.query.stale);
+    let (first, length) = ends.map_err(|why| Fault::of_log(why, None))?;
+    Ok(Stands { id, first, length })
 }
 
 impl Door {

@@ -98,15 +98,12 @@ impl Wish {
         }
     }
 
-    fn open(
-        &self,
-        logs: &dyn Logs,
-        pieces: &mpsc::Receiver<Piece>,
-    ) -> Result<Box<dyn Append>, Fault> {
+    /// `gone`: closed once nobody waits for the answer.
+    fn open(&self, logs: &dyn Logs, gone: &mpsc::Receiver<()>) -> Result<Box<dyn Append>, Fault> {
         let until = Instant::now() + BUSY_FOR;
         loop {
             match logs.append(&self.asking, self.continues.as_ref()) {
-                Err(NoLog::Busy) if Instant::now() < until && !pieces.is_closed() => {
+                Err(NoLog::Busy) if Instant::now() < until && !gone.is_closed() => {
                     sleep(BUSY_EVERY);
                 }
                 opened => return opened.map_err(|why| self.fault(why)),
@@ -118,9 +115,14 @@ impl Wish {
     ///
     /// ‡ From the moment at which its stream is open nobody else can append without ending it: so the end of the log that is looked at then is
     /// the place of the first byte, or no byte of it is appended at all. Another writer that came while the leader changed is looked for at the end.
-    fn run(&self, logs: &dyn Logs, mut pieces: mpsc::Receiver<Piece>) -> Result<Done, Fault> {
+    fn run(
+        &self,
+        logs: &dyn Logs,
+        mut pieces: mpsc::Receiver<Piece>,
+        gone: mpsc::Receiver<()>,
+    ) -> Result<Done, Fault> {
         let id = known(logs, &self.asking, false)?;
-        let mut append = self.open(logs, &pieces)?;
+        let mut append = self.open(logs, &gone)?;
         let stream = append.stream();
         let stands = match self.begin(logs, id) {
             Ok(stands) => stands,
@@ -272,7 +274,9 @@ impl Door {
     ) -> Result<Done, Fault> {
         let permit = self.writes_log()?;
         let (send, pieces) = mpsc::channel(PIECES_MAX);
-        let run = self.on_thread(permit, move |logs| wish.run(logs, pieces));
+        // Held as long as somebody waits for the answer.
+        let (_waits, gone) = mpsc::channel(1);
+        let run = self.on_thread(permit, move |logs| wish.run(logs, pieces, gone));
         let (fed, done) = tokio::join!(feed(&mut body, first, send), run);
         match fed {
             // What is wrong with the body came first.

@@ -1,0 +1,164 @@
+//! Logs of bytes over HTTP where tokens are asked for: the token of each request is judged, and no door lends its own.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::harness::{logberg, out, wait_for};
+use crate::http::{Answer, Upload};
+use crate::raw_logs::Logs;
+
+struct Guarded {
+    logs: Logs,
+    /// The index of the node that leads `raw`.
+    leader: usize,
+    socket: String,
+}
+
+impl Guarded {
+    /// A cluster with the logs `raw`, `raw-2` and `other` that asks for tokens.
+    fn start() -> Guarded {
+        let logs = Logs::start("raw");
+        for log in ["raw-2", "other"] {
+            assert_eq!(logs.insist(1, "PUT", log, &[], b"bytes").status, 201);
+        }
+        let socket = logs.cluster.nodes[0].data.join("admin.sock");
+        let socket = format!("unix:{}", socket.display());
+        let leader = logs.cluster.leader("raw");
+        let guarded = Guarded {
+            logs,
+            leader,
+            socket,
+        };
+        guarded.at_socket(&["token", "create", "root", "--allow", "all on *"]);
+        guarded.at_socket(&["auth", "enable"]);
+        for at in 0..3 {
+            wait_for(
+                || (guarded.ask(at, "GET", "raw", None, b"").status == 401).then_some(()),
+                || guarded.logs.cluster.logs(),
+            );
+        }
+        guarded
+    }
+
+    fn at_socket(&self, words: &[&str]) -> String {
+        let ran = logberg(&self.socket, words).output().expect("it runs");
+        assert!(ran.status.success(), "{words:?}: {ran:?}");
+        out(&ran).trim().to_owned()
+    }
+
+    /// A token that every node knows.
+    fn token(&self, name: &str, allow: &str) -> String {
+        let token = self.at_socket(&["token", "create", name, "--allow", allow]);
+        for at in 0..3 {
+            wait_for(
+                || {
+                    let known = self.ask(at, "GET", "nothing", Some(&token), b"");
+                    (known.status != 401).then_some(())
+                },
+                || self.logs.cluster.logs(),
+            );
+        }
+        token
+    }
+
+    fn ask(&self, at: usize, method: &str, log: &str, token: Option<&str>, body: &[u8]) -> Answer {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let header = bearer.as_ref().map(|bearer| ("Authorization", &**bearer));
+        self.logs.ask(at, method, log, header.as_slice(), body)
+    }
+}
+
+#[test]
+fn a_token_may_with_a_log_what_it_may_on_the_pipe_at_every_node() {
+    let guarded = Guarded::start();
+    let writer = guarded.token("writer", "append on log/raw*");
+    let reader = guarded.token("reader", "read on log/raw*");
+    let maker = guarded.token("maker", "create,delete on log/new*");
+    let nobody = format!("lgb_writer_{}", "A".repeat(43));
+    let of = |token: &str, at: usize, method: &str, log: &str, body: &[u8]| {
+        guarded.ask(at, method, log, Some(token), body).status
+    };
+    for at in 0..3 {
+        for method in ["GET", "HEAD", "POST", "PUT", "DELETE"] {
+            let body: &[u8] = if method == "POST" { b"x" } else { b"" };
+            assert_eq!(guarded.ask(at, method, "raw", None, body).status, 401);
+            assert_eq!(of(&nobody, at, method, "raw", body), 401, "{method}");
+        }
+        // One of the nodes leads, and two of them ask it: the token goes with the request.
+        assert_eq!(of(&writer, at, "POST", "raw", b"x"), 204);
+        assert_eq!(of(&writer, at, "GET", "raw", b""), 403);
+        assert_eq!(of(&writer, at, "PUT", "raw", b""), 403);
+        assert_eq!(of(&writer, at, "DELETE", "raw", b""), 403);
+        assert_eq!(of(&reader, at, "GET", "raw-2", b""), 200);
+        assert_eq!(of(&reader, at, "HEAD", "raw", b""), 200);
+        assert_eq!(of(&reader, at, "GET", "raw?stale=1", b""), 200);
+        assert_eq!(of(&reader, at, "POST", "raw", b"x"), 403);
+        assert_eq!(of(&reader, at, "DELETE", "raw", b""), 403);
+        // What one may do nothing with is as if it were not there.
+        for (token, method) in [(&reader, "GET"), (&reader, "HEAD"), (&writer, "POST")] {
+            assert_eq!(of(token, at, method, "other", b"x"), 404);
+            assert_eq!(of(token, at, method, "nothing", b"x"), 404);
+        }
+        // Log 0 is nobody's.
+        let root = guarded.token(&format!("all-{at}"), "all on *");
+        assert!(matches!(of(&root, at, "GET", "directory", b""), 403 | 404));
+        // New bytes are an append.
+        let log = format!("new-{at}");
+        assert_eq!(of(&maker, at, "PUT", &log, b"bytes"), 403);
+        assert_eq!(of(&maker, at, "PUT", &log, b""), 201);
+        assert_eq!(of(&maker, at, "POST", &log, b"bytes"), 403);
+        assert_eq!(of(&maker, at, "DELETE", &log, b""), 204);
+        assert_eq!(of(&maker, at, "PUT", "raw-3", b""), 403);
+    }
+    let mut read = guarded.ask(1, "GET", "raw", Some(&reader), b"");
+    assert_eq!(read.text(), "xxx", "what was refused left nothing");
+}
+
+#[test]
+fn a_request_ends_when_its_token_is_revoked_and_nothing_of_it_is_in_a_journal() {
+    let guarded = Guarded::start();
+    let writer = guarded.token("writer", "append on log/raw");
+    let reader = guarded.token("reader", "read on log/raw");
+    let bearer = format!("Bearer {writer}");
+    let leader = guarded.leader;
+    let at = (leader + 1) % 3;
+    let headers = [("Authorization", &*bearer)];
+    let upload = Upload::begin(&guarded.logs.doors[at], "POST", "/v1/log/raw", &headers);
+    let mut upload = upload.expect("a connection");
+    upload.piece(b"before").expect("it is taken");
+    let bytes = || guarded.ask(leader, "GET", "raw", Some(&reader), b"").text();
+    wait_for(
+        || (bytes() == "before").then_some(()),
+        || guarded.logs.cluster.logs(),
+    );
+    let path = "raw?offset=now&live=sse";
+    let mut live = guarded.ask(at, "GET", path, Some(&reader), b"");
+    assert_eq!(live.status, 200);
+    guarded.at_socket(&["token", "revoke", "writer", "--yes"]);
+    // It is not at once that the connection is judged again.
+    let mut refusal = None;
+    for _ in 0..100 {
+        if upload.piece(b"behind").is_err() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+        if guarded.ask(at, "POST", "raw", Some(&writer), b"x").status == 401 {
+            refusal = Some(());
+        }
+    }
+    assert!(refusal.is_some(), "a revoked token is refused");
+    assert_eq!(upload.end().expect("an answer").status, 401);
+    let left = bytes();
+    assert!(left.starts_with("before"), "what was acknowledged stays");
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(bytes(), left, "nothing comes any more");
+    guarded.at_socket(&["token", "revoke", "reader", "--yes"]);
+    while let Ok(Some(_)) = live.piece() {}
+    for node in &guarded.logs.cluster.nodes {
+        for token in [&writer, &reader] {
+            // A secret may have such a letter itself.
+            let secret = token.splitn(3, '_').nth(2).expect("a token");
+            assert!(!node.said().contains(secret), "a journal has a secret");
+        }
+    }
+}
