@@ -26,8 +26,8 @@ const LABEL: &str = "http";
 /// Bytes of an append that are not acknowledged yet.
 const UNACKNOWLEDGED_BYTES_MAX: usize = 8 << 20;
 const WITHIN: Duration = Duration::from_secs(5);
-/// A log without a leader is waited for so long, while bytes of an append wait.
-const APPEND_WITHIN: Duration = Duration::from_secs(20);
+/// A log without a leader is waited for so long, while bytes wait for it or are waited for.
+const BYTES_WITHIN: Duration = Duration::from_secs(20);
 
 /// Asks the nodes, beginning with this one.
 pub struct ByPipe {
@@ -178,7 +178,7 @@ impl Logs for ByPipe {
             continues,
             ..AppendOptions::default()
         };
-        let client = self.asker(asking, APPEND_WITHIN)?;
+        let client = self.asker(asking, BYTES_WITHIN)?;
         let appender = client.append(&asking.log, options);
         let appender = appender.map_err(|error| of_append(error, false))?;
         Ok(Box::new(Writer(appender)))
@@ -200,7 +200,7 @@ impl Logs for ByPipe {
             stale,
             server: stale.then(|| self.node.port()),
         };
-        let reader = self.asker(asking, WITHIN)?.read(&asking.log, options);
+        let reader = self.asker(asking, BYTES_WITHIN)?.read(&asking.log, options);
         Ok(Box::new(Follower(reader.map_err(of_read)?)))
     }
 

@@ -204,6 +204,9 @@ fn a_log_has_what_was_appended_whichever_node_is_asked() {
     assert_eq!(refused(&mut gone), (410, "trimmed".to_owned()));
 }
 
+/// A method, a log and what stands behind it, headers, and the status that they get.
+type Wrong<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], u16);
+
 #[test]
 fn an_append_that_expects_an_end_is_done_there_or_not_at_all() {
     let logs = Logs::start("raw");
@@ -257,7 +260,7 @@ fn an_append_that_expects_an_end_is_done_there_or_not_at_all() {
     let mut filled = logs.ask(2, "PUT", "raw", &[], b"more");
     assert_eq!(refused(&mut filled), (409, "exists".to_owned()));
     assert_eq!(logs.ask(0, "PUT", "raw", &[], b"").status, 200);
-    let bad: &[(&str, &str, &[(&str, &str)], u16)] = &[
+    let bad: &[Wrong<'_>] = &[
         ("POST", "missing", &[], 404),
         ("GET", "missing", &[], 404),
         ("DELETE", "missing", &[], 404),

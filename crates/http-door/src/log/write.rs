@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, LOCATION};
+use hyper::header::{CACHE_CONTROL, ETAG, EXPECT, HeaderMap, LOCATION};
 use hyper::{Response, StatusCode};
 use streams::{From, Offset};
 use tokio::sync::mpsc;
@@ -198,6 +198,13 @@ fn broken() -> Fault {
     )
 }
 
+/// Answers an asker whose body is not taken. One that waits to be told to send it has sent nothing.
+fn leave(body: Incoming, headers: &HeaderMap, was_asked_for: bool) {
+    if was_asked_for || !headers.contains_key(EXPECT) {
+        tokio::spawn(pass_over(body));
+    }
+}
+
 /// The next bytes of a body; `None` at its end.
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Fault> {
     loop {
@@ -256,7 +263,13 @@ impl Door {
         }
         let permit = self.writes_log()?;
         let looked = self.on_thread(permit, move |logs| wish.look(logs).map(|()| wish));
-        let wish = looked.await?;
+        let wish = match looked.await {
+            Ok(wish) => wish,
+            Err(fault) => {
+                leave(body, headers, false);
+                return Err(fault);
+            }
+        };
         let Some(first) = next(&mut body).await? else {
             return Err(Fault::empty_log_body());
         };
@@ -333,7 +346,13 @@ impl Door {
             same(logs, &wish.asking, false, id)?;
             Ok((is_made, stands, wish))
         };
-        let (is_made, stands, wish) = self.on_thread(permit, make).await?;
+        let (is_made, stands, wish) = match self.on_thread(permit, make).await {
+            Ok(made) => made,
+            Err(fault) => {
+                leave(body, headers, is_filled);
+                return Err(fault);
+            }
+        };
         let mut response = match first {
             None => answer(&stands),
             Some(first) => self.append_body(wish, first, body).await?.answer(),
