@@ -71,11 +71,35 @@ impl Cluster {
     }
 }
 
+/// Whether it is the word of a node that is of its cluster no more.
+fn is_removed(status: &Status) -> bool {
+    let mut warnings = status.health.warnings.iter();
+    warnings.any(|warning| warning.code == "removed")
+}
+
 impl Client {
     /// The cluster as the first server that answers sees it.
     ///
     /// Errors: [`AdminError::Unreachable`] when none does within `timeouts.total`.
     pub fn status(&self) -> Result<Status, AdminError> {
+        let status = self.any_status()?;
+        if !is_removed(&status) {
+            return Ok(status);
+        }
+        // It knows nothing any more, and may know who does.
+        let others = self.servers();
+        let told = status.nodes.iter().map(|node| node.address.clone());
+        let mut others: Vec<String> = others.into_iter().chain(told).collect();
+        others.retain(|server| *server != status.address);
+        let asked = others.iter().filter_map(|server| {
+            let other = self.status_of(server).ok()?;
+            (other.cluster == status.cluster && !is_removed(&other)).then_some(other)
+        });
+        let other = asked.into_iter().next();
+        Ok(other.unwrap_or(status))
+    }
+
+    fn any_status(&self) -> Result<Status, AdminError> {
         let request = Request::Status { fresh: false };
         self.cluster.ask(&request, self.deadline())?.json()
     }
@@ -102,7 +126,7 @@ impl Client {
         let client = Client {
             cluster: Arc::new(only),
         };
-        client.status()
+        client.any_status()
     }
 
     /// The streams of a log in the order of their opening. Each is as it was chosen at the time of the

@@ -28,7 +28,8 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     }
     let number: f64 = number.trim().parse().map_err(|_| wrong())?;
     let bytes = number * factor as f64;
-    match bytes >= 0.0 && bytes < (1u64 << 53) as f64 {
+    // There is no half of a byte; of a kilobyte there is.
+    match factor > 1 && bytes >= 0.0 && bytes < (1u64 << 53) as f64 {
         true => Ok(bytes as u64),
         false => Err(wrong()),
     }

@@ -161,7 +161,10 @@ impl Arguments {
             Err(error) => return Err(error),
         }
         mind(&cluster, &interrupted);
-        eprintln!("Stopping {} nodes.", layout.nodes);
+        match layout.nodes {
+            1 => eprintln!("Stopping the node."),
+            nodes => eprintln!("Stopping {nodes} nodes."),
+        }
         if !cluster.stop(STOP_MAX) {
             eprintln!(
                 "A node did not stop within {} s and was killed.",

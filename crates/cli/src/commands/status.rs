@@ -15,6 +15,9 @@ use terminal::show;
 use wire::quantity;
 
 const WAIT_INTERVAL: Duration = Duration::from_millis(200);
+/// A state that is waited for has to hold for so long: a node that was just stopped is missed, and a log without a leader is
+/// told of, within it.
+const HOLDS: Duration = Duration::from_millis(1500);
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Show the nodes and logs of the cluster
@@ -24,6 +27,8 @@ Answered by the first server that can, from its own point of view: ask each (--s
 may disagree. How far the replicas of a log are is its leader's word, who is asked for it, for a second at most. With --fresh it is what the cluster agreed on by now, or there is no answer: log 0, the
 directory, needs a quorum for it. Warnings of all nodes are in each one's answer, for ten seconds after their cause is gone;
 docs/operations.md has a section for each.
+
+--wait returns once the state has held for a second and a half, in which a node that was just stopped is missed.
 
 Exit codes: 0 healthy; 8 at risk: all is served, and something is wrong; 13 degraded: appends to a log are refused, and
 all is read; 3 unavailable: something is not served, or nobody answers. With --watch there are none. With --wait it is 0 once the state has come about, and
@@ -65,12 +70,19 @@ enum Goal {
 }
 
 impl Goal {
-    fn is_reached(self, state: State) -> bool {
+    fn is_reached(self, status: &Status) -> bool {
+        let state = status.health.state;
+        // A node that has just started warns of nothing yet.
+        let is_led = status.logs.iter().all(|log| log.leader.is_some());
         match self {
             Goal::Alive => true,
-            Goal::Served => state <= State::AtRisk,
-            Goal::Healthy => state == State::Healthy,
+            Goal::Served => is_led && state <= State::AtRisk,
+            Goal::Healthy => is_led && state == State::Healthy,
         }
+    }
+
+    fn has_held(self, since: Option<Instant>) -> bool {
+        since.is_some_and(|since| self == Goal::Alive || since.elapsed() >= HOLDS)
     }
 }
 
@@ -79,14 +91,22 @@ impl Arguments {
         let client = global.client();
         let began = Instant::now();
         let terminal = io::stdout().is_terminal();
+        let mut reached_since = None;
         loop {
             let mut status = match self.fresh {
                 true => client.fresh_status(),
                 false => client.status(),
             };
-            let state = status.as_ref().ok().map(|status| status.health.state);
-            let is_reached = self.wait && state.is_some_and(|state| self.goal.is_reached(state));
-            if self.wait && !is_reached && began.elapsed() < global.timeout {
+            let is_so = |status: &Status| self.wait && self.goal.is_reached(status);
+            reached_since = match status.as_ref().is_ok_and(is_so) {
+                true => reached_since.or(Some(Instant::now())),
+                false => None,
+            };
+            // Who waits for less than that is told what was so all the time.
+            let is_over = began.elapsed() >= global.timeout;
+            let is_reached =
+                self.goal.has_held(reached_since) || is_over && reached_since.is_some();
+            if self.wait && !is_reached && !is_over {
                 thread::sleep(WAIT_INTERVAL);
                 continue;
             }

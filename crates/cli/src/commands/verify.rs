@@ -17,6 +17,10 @@ use terminal::show;
 use wire::quantity;
 
 use crate::global::Global;
+
+/// The socket of a node in its directory (docs/data-files.md).
+const ADMIN_SOCKET: &str = "admin.sock";
+
 use crate::states::{Found, FoundState, Place};
 
 /// Check a node's directory while the node is down
@@ -108,7 +112,11 @@ impl Arguments {
         let all = self.directory.join(shelf::STATES);
         let cannot = || format!("cannot read {}", all.display());
         let found = Found::below(&self.directory).with_context(cannot)?;
-        report.unknown.retain(|path| *path != all);
+        // What a killed node left there the next one takes over.
+        let socket = self.directory.join(ADMIN_SOCKET);
+        report
+            .unknown
+            .retain(|path| *path != all && *path != socket);
         report.unknown.extend(found.unknown);
         let bar = bar(global);
         bar.set_length(shelf::bytes_below(&all).with_context(cannot)?);
