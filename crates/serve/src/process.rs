@@ -94,7 +94,11 @@ pub fn serve(
             ),
             _ => format!("cannot listen on {}: {error}; choose another address with --listen", config.listen),
         };
-        Failure::new(Kind::Failure, sentence)
+        let kind = match error.kind() {
+            std::io::ErrorKind::InvalidInput => Kind::Usage,
+            _ => Kind::Failure,
+        };
+        Failure::new(kind, sentence)
     })?;
     sockets::warn_of_strangers(bound, tls.as_ref());
     sockets::bind_also(&mut kernel, also, tls.as_ref())?;

@@ -14,6 +14,10 @@ use wire::{LogKind, Retention};
 
 use crate::global::Global;
 
+mod retaining;
+
+use retaining::{How, agreed};
+
 /// Create, list, show and delete logs, and say what is kept of them
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -85,9 +89,11 @@ Example:
     #[command(after_help = "\
 The log's leader trims what exceeds the bounds, about twice a second. A size or an age may be exceeded by a
 sixteenth, an age also after a restart of all nodes, which then know less of how old bytes are. A node's files
-shrink by whole segments. Ages are measured by the clock of the node that leads.
+shrink by whole segments. Ages are measured by the clock of the node that leads. Where a new bound deletes something it is
+said first, and asked for; a script says --yes.
 
 Example:
+  logberg log retain main 10GiB --plan
   logberg log retain main 10GiB
   logberg log retain main 10GiB,7d
   logberg log retain main forever")]
@@ -97,6 +103,12 @@ Example:
         /// A size, an age, both with a comma between them, or `forever`
         #[arg(value_name = "SIZE,AGE")]
         retention: Retention,
+        /// Say what would be deleted, and do nothing
+        #[arg(long)]
+        plan: bool,
+        /// Delete it without asking
+        #[arg(long, conflicts_with = "plan")]
+        yes: bool,
     },
     /// Set how much of a log is kept, and how many nodes hold what it acknowledges
     #[command(after_help = "\
@@ -117,6 +129,9 @@ Example:
         /// How much of it is kept, and for how long; `forever` for all
         #[arg(long, value_name = "SIZE,AGE")]
         retention: Option<Retention>,
+        /// Delete what is not kept any more without asking
+        #[arg(long)]
+        yes: bool,
     },
     /// List the logs
     #[command(after_help = "\
@@ -171,7 +186,16 @@ impl Arguments {
                 }
                 Ok(())
             }
-            LogCommand::Retain { name, retention } => {
+            LogCommand::Retain {
+                name,
+                retention,
+                plan,
+                yes,
+            } => {
+                let how = How { plan, yes };
+                if !agreed(global, &client, &name, retention, how)? {
+                    return Ok(());
+                }
                 let log = client.retain(&name, &retention.to_string())?;
                 match global.json {
                     true => show::print_json(&log),
@@ -184,7 +208,12 @@ impl Arguments {
                 name,
                 min_copies,
                 retention,
+                yes,
             } => {
+                if let Some(retention) = retention {
+                    let how = How { plan: false, yes };
+                    agreed(global, &client, &name, retention, how)?;
+                }
                 let retention = retention.map(|retention| retention.to_string());
                 let log = client.set_log(&name, retention.as_deref(), min_copies)?;
                 match global.json {

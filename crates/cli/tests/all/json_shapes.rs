@@ -236,7 +236,11 @@ fn what_json_prints_of_a_cluster_is_as_the_page_says() {
     std::fs::create_dir(path("all")).unwrap();
     let commands: &[(&str, &[&str])] = &[
         ("log show", &["log", "show", "safe"]),
-        ("log set", &["log", "set", "safe", "--retention", "7d"]),
+        (
+            "log set",
+            &["log", "set", "safe", "--retention", "7d", "--yes"],
+        ),
+        ("log retain", &["log", "retain", "safe", "1d", "--plan"]),
         ("log retain", &["log", "retain", "safe", "forever"]),
         ("log list", &["log", "list"]),
         ("streams", &["streams", "safe"]),

@@ -269,7 +269,13 @@ fn a_position_means_the_same_to_a_trim_and_to_a_read() {
 #[test]
 fn a_log_keeps_what_its_retention_says() {
     let cluster = Cluster::start(3);
-    let said = cluster.run_well(&["log", "retain", "main", "2MiB"]);
+    // What it deletes is said before, and a script has to mean it.
+    let plan = cluster.run_well(&["log", "retain", "main", "2MiB", "--plan"]);
+    assert!(plan.contains("would delete about"), "{plan}");
+    let unsure = cluster.run(&["log", "retain", "main", "2MiB"]);
+    assert_eq!(unsure.status.code(), Some(2), "{}", err(&unsure));
+    assert!(err(&unsure).contains("say --yes"), "{}", err(&unsure));
+    let said = cluster.run_well(&["log", "retain", "main", "2MiB", "--yes"]);
     assert_eq!(said, "main: retention: 2MiB\n");
     let refused = cluster.run(&["log", "retain", "main", "7"]);
     assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
@@ -297,7 +303,7 @@ fn a_log_keeps_what_its_retention_says() {
         );
     }
     // By age: nothing is written any more, and soon everything is too old.
-    cluster.run_well(&["log", "retain", "main", "1GiB,2s"]);
+    cluster.run_well(&["log", "retain", "main", "1GiB,2s", "--yes"]);
     for node in &cluster.nodes {
         wait_for(
             || (node.output_bytes("main") == 0).then_some(()),

@@ -199,15 +199,23 @@ impl Source {
         let ask = || self.client.status_of(&self.node.server());
         let (status, json) = match self.status.fresh(ask) {
             Ok(status) => {
-                let unavailable = status.health.state == client::admin::State::Unavailable;
+                // ‡ A node that has just started warns of nothing, and knows of nobody who leads.
+                let is_blind = Duration::from_millis(status.uptime_ms) < BLIND
+                    && status.logs.iter().any(|log| log.leader.is_none());
+                let unavailable =
+                    is_blind || status.health.state == client::admin::State::Unavailable;
+                let state = match is_blind {
+                    true => client::admin::State::Unavailable,
+                    false => status.health.state,
+                };
                 let status_code = if unavailable { 503 } else { 200 };
                 let body = match is_whole {
                     true => serde_json::json!({
-                        "state": status.health.state,
+                        "state": state,
                         "warnings": status.health.warnings,
                         "waiting_for": status.waiting_for,
                     }),
-                    false => serde_json::json!({ "state": status.health.state }),
+                    false => serde_json::json!({ "state": state }),
                 };
                 (status_code, body)
             }
@@ -224,6 +232,9 @@ impl Source {
         }
     }
 }
+
+/// So long after its start a node that knows no leader says nothing of it: elections settle within that.
+const BLIND: Duration = Duration::from_secs(3);
 
 trait Fresh<T> {
     fn fresh(&self, ask: impl FnOnce() -> Result<T, AdminError>) -> Result<T, AdminError>;
