@@ -9,6 +9,7 @@ use letters::{No, Refusals, Rights, RightsBoard, Shown};
 use ops::Time;
 use resp::Value;
 
+use crate::answers::acl::{Acl, AclLog};
 use crate::answers::{error, is};
 
 /// Redis' own words.
@@ -36,6 +37,7 @@ pub struct Guard {
     has_given_up: bool,
     looked_at: Time,
     refusals: Refusals,
+    log: AclLog,
 }
 
 /// One that shows no token that is good. ‡ What it showed is told nowhere.
@@ -108,7 +110,13 @@ impl Guard {
 
     /// Counts an answer that refuses for want of a right, and tells it: a line for each asker and second. ‡ Of the command its name
     /// alone, for its words may be secrets.
-    pub fn tell(&mut self, now: Time, (who, from): (&str, &str), what: &str, value: &Value) {
+    pub fn tell(
+        &mut self,
+        (now, wall_ms): (Time, u64),
+        (who, from): (&str, &str),
+        what: &str,
+        value: &Value,
+    ) {
         let (Some(board), Value::Error(why)) = (&self.board, value) else {
             return;
         };
@@ -118,9 +126,30 @@ impl Guard {
             "NOAUTH" | "WRONGPASS" => board.refused_keys.unauthenticated.add(1),
             _ => return,
         }
+        let reason = match code {
+            "NOPERM" if why.contains("key/") => Some("key"),
+            "NOPERM" => Some("command"),
+            "WRONGPASS" => Some("auth"),
+            // As with Redis, who shows nothing is not there.
+            _ => None,
+        };
+        if let Some(reason) = reason {
+            self.log.note((now, wall_ms), reason, what, (who, from));
+        }
         if let Some(more) = self.refusals.note(now, who) {
             tracing::warn!(target: "audit", who, from, door = "keys", what, code, why, more, "refused");
         }
+    }
+
+    /// The answer to ACL.
+    pub fn acl(&mut self, shown: &Shown, words: &[&[u8]], wall_ms: u64) -> Value {
+        let acl = Acl {
+            rights: self.rights.as_deref(),
+            shown,
+            log: &mut self.log,
+            wall_ms,
+        };
+        acl.answer(words)
     }
 
     /// The answer to a command that its client may not ask for.
@@ -142,7 +171,12 @@ impl Guard {
         if *shown == Shown::Nothing && rights.asks == letters::Asks::Tokens {
             return Some(error(NOAUTH));
         }
-        let mut all = asked(spec, words).into_iter();
+        // Everybody may ask about himself.
+        let is_own = spec.name == "acl" && is_about(words, shown);
+        let mut all = match is_own {
+            true => vec![Asked::WhoAmI].into_iter(),
+            false => asked(spec, words).into_iter(),
+        };
         let no = all.find_map(|asked| rights.judge(shown, &asked, wall_ms).err())?;
         Some(error(match no {
             No::NotKnown => NOT_KNOWN.to_owned(),
@@ -150,6 +184,16 @@ impl Guard {
             No::Forbidden(denied) => format!("NOPERM {denied}"),
         }))
     }
+}
+
+/// `ACL GETUSER NAME`, `ACL DRYRUN NAME …` about the token that was shown.
+fn is_about(words: &[&[u8]], shown: &Shown) -> bool {
+    let (Some(second), Some(name), Shown::Token(own, _)) = (words.get(1), words.get(2), shown)
+    else {
+        return false;
+    };
+    let is_question = is(second, "getuser") || is(second, "dryrun");
+    is_question && *name == own.as_str().as_bytes()
 }
 
 /// Whether a command changes what is so for all clients: that is told with who asked for it.
@@ -253,6 +297,15 @@ fn first_of<'a>(spec: &CommandSpec, words: &[&'a [u8]]) -> Asked<'a> {
         "ping" | "echo" | "select" | "multi" | "exec" | "discard" | "unwatch" | "readonly"
         | "readwrite" | "asking" | "command" | "time" | "lolwut" | "auth" | "hello" | "quit"
         | "reset" => Asked::Connection,
+        // Changes are refused to everybody, with what helps.
+        "acl"
+            if is_second(&[
+                "whoami", "cat", "help", "setuser", "deluser", "genpass", "load", "save",
+            ]) =>
+        {
+            Asked::Connection
+        }
+        "acl" => Asked::Explain,
         "client" if is_second(&["list"]) => Asked::ServerStatus,
         "client" if is_second(&["kill", "pause", "unpause", "no-evict"]) => Asked::ServerSettings,
         "client" => Asked::Connection,
@@ -357,6 +410,11 @@ mod tests {
             ("client setname a", ""),
             ("client list", "status on cluster"),
             ("slowlog get", "members on cluster"),
+            ("acl whoami", ""),
+            ("acl setuser a", ""),
+            ("acl list", "tokens on cluster"),
+            ("acl getuser a", "tokens on cluster"),
+            ("acl log", "tokens on cluster"),
         ] {
             assert_eq!(needs(line), expected, "{line}");
         }

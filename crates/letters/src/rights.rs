@@ -80,6 +80,11 @@ impl Rights {
         wall_ms.max(self.clock_ms)
     }
 
+    /// Whether it has not expired.
+    pub fn is_in_force(&self, kept: &KeptToken, wall_ms: u64) -> bool {
+        kept.is_in_force(self.now_ms(wall_ms))
+    }
+
     /// A token that is shown, if it is good now.
     pub fn take(&self, token: &Token, wall_ms: u64) -> Option<Shown> {
         let now_ms = self.now_ms(wall_ms);

@@ -8,6 +8,7 @@ mod harness;
 mod measured;
 mod outside;
 
+mod acl;
 mod alerts;
 mod audited;
 mod auxiliary;

@@ -144,14 +144,19 @@ fn a_token_may_what_it_was_given_and_nothing_of_it_is_left_in_any_journal() {
     for node in &cluster.nodes {
         let said = node.said();
         for token in &tokens {
-            let secret = token.trim().splitn(3, '_').nth(2).expect("a token");
+            let secret = secret_of(token);
             assert!(!said.contains(secret), "a journal has a secret");
             assert!(!holds(&node.data, secret.as_bytes()), "a disk has a secret");
         }
     }
 }
 
-fn holds(directory: &Path, bytes: &[u8]) -> bool {
+/// The secret in a token. It may have underscores of its own.
+pub fn secret_of(token: &str) -> &str {
+    token.trim().splitn(3, '_').nth(2).expect("a token")
+}
+
+pub fn holds(directory: &Path, bytes: &[u8]) -> bool {
     fs::read_dir(directory).expect("a directory").any(|entry| {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
@@ -416,7 +421,7 @@ fn the_doors_for_keys_and_streams_ask_for_tokens_too() {
         || node.said(),
     );
     assert_eq!(get("/v1/stream/chat/1", Some(app)).status, 401);
-    let secret = app.splitn(3, '_').nth(2).expect("a token");
+    let secret = secret_of(app);
     assert!(!node.said().contains(secret), "a journal has a secret");
     node.kill();
 }

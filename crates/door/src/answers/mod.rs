@@ -1,5 +1,6 @@
 //! Answers of the door itself: about the connection, the cluster, the server.
 
+pub mod acl;
 pub mod cluster;
 pub mod connection;
 pub mod info;

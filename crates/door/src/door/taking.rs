@@ -53,7 +53,7 @@ impl Door {
                 client.answer(&refusal);
                 let who = client.shown.principal().to_string();
                 let asker = (who.as_str(), client.peer.as_str());
-                self.guard.tell(now, asker, spec.name, &refusal);
+                self.guard.tell((now, wall_ms), asker, spec.name, &refusal);
                 self.counts.refuse(Some(place_of(spec)));
                 return Next::Taken;
             }
@@ -162,7 +162,8 @@ impl Door {
 
     /// `AUTH TOKEN`, `AUTH NAME SECRET`.
     fn authenticate(&mut self, now: Time, id: u64, words: &[&[u8]]) -> Value {
-        let taken = self.guard.take(words, self.now_us(now) / 1000);
+        let wall_ms = self.now_us(now) / 1000;
+        let taken = self.guard.take(words, wall_ms);
         let Some(client) = self.clients.get_mut(&id) else {
             return Value::OK;
         };
@@ -173,7 +174,7 @@ impl Door {
             }
             Err(value) => {
                 let asker = (NOT_GOOD, client.peer.as_str());
-                self.guard.tell(now, asker, "auth", &value);
+                self.guard.tell((now, wall_ms), asker, "auth", &value);
                 value
             }
         }
@@ -192,7 +193,7 @@ impl Door {
             false => Err(error(crate::guard::WRONG)),
         });
         let asker = (NOT_GOOD, client.peer.as_str());
-        self.guard.tell(now, asker, "hello", &value);
+        self.guard.tell((now, wall_ms), asker, "hello", &value);
         value
     }
 
@@ -200,6 +201,13 @@ impl Door {
     pub(super) fn own_answer(&mut self, now: Time, id: u64, name: &str, words: &[&[u8]]) -> Value {
         match name {
             "ping" => connection::ping(words),
+            "acl" => {
+                let wall_ms = self.now_us(now) / 1000;
+                let nobody = Shown::Nothing;
+                let client = self.clients.get(&id);
+                let shown = client.map_or(&nobody, |client| &client.shown);
+                self.guard.acl(shown, words, wall_ms)
+            }
             "echo" => Value::bulk(words.get(1).copied().unwrap_or_default()),
             "select" => connection::select(words),
             "client" if words.get(1).is_some_and(|word| is(word, "list")) => {

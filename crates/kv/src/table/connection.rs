@@ -5,6 +5,9 @@ use crate::commands::{about, keyspace, once};
 use crate::spec::CommandSpec;
 
 pub(super) const COMMANDS: &[CommandSpec] = &[
+    row("acl", -2, &[], [0, 0, 0])
+        .about("server", "6.0.0", "That of the subcommand")
+        .says("Tells who may do what", &["@slow"]),
     row("asking", 1, &["fast"], [0, 0, 0])
         .about("cluster", "3.0.0", "O(1)")
         .says(
