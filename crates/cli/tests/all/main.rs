@@ -47,6 +47,7 @@ mod raw_logs;
 mod raw_logs_guarded;
 mod recover;
 mod scrub;
+mod secrets;
 mod secured;
 mod sharded;
 mod slots_and_nodes;
