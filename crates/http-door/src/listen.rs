@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 use crate::bounds::Bounds;
 use crate::log::Logs;
 use crate::secure::{Came, Tls};
-use crate::serve::Door;
+use crate::serve::{Door, Scheme};
 use crate::space::Handle;
 use crate::stuck::Watched;
 use crate::tails::Tails;
@@ -301,7 +301,7 @@ async fn greet(
                 true => builder(&bounds).http2_only(),
                 false => builder(&bounds).http1_only(),
             };
-            serve(*stream, from, door, (builder, watcher)).await;
+            serve(*stream, (from, Scheme("https")), door, (builder, watcher)).await;
         }
         Err(error) => tracing::debug!(%from, %error, "no connection to the HTTP door came of it"),
     }
@@ -315,7 +315,8 @@ async fn serve_plain(stream: TcpStream, from: SocketAddr, door: Arc<Door>, watch
         _ = stopped.wait_for(|stops| *stops) => false,
     };
     if begun {
-        serve(stream, from, door, (builder(&bounds), watcher)).await;
+        let whence = (from, Scheme("http"));
+        serve(stream, whence, door, (builder(&bounds), watcher)).await;
     }
 }
 
@@ -338,7 +339,7 @@ fn builder(bounds: &Bounds) -> auto::Builder<TokioExecutor> {
 
 async fn serve<S>(
     stream: S,
-    from: SocketAddr,
+    (from, scheme): (SocketAddr, Scheme),
     door: Arc<Door>,
     (builder, watcher): (auto::Builder<TokioExecutor>, Watcher),
 ) where
@@ -347,7 +348,7 @@ async fn serve<S>(
     let stuck_after = door.bounds.stuck_after;
     let answer = move |request: Request<Incoming>| {
         let door = door.clone();
-        async move { Ok::<_, std::convert::Infallible>(door.answer(request, from).await) }
+        async move { Ok::<_, std::convert::Infallible>(door.answer(request, from, scheme).await) }
     };
     let io = TokioIo::new(Watched::new(stream, stuck_after));
     let connection = builder.serve_connection(io, service_fn(answer));

@@ -56,6 +56,10 @@ pub struct LivePermit {
     _permit: OwnedSemaphorePermit,
 }
 
+/// How the address begins by which a request came.
+#[derive(Clone, Copy, Debug)]
+pub struct Scheme(pub &'static str);
+
 impl Door {
     pub fn new(
         (space, logs): (Handle, Arc<dyn Logs>),
@@ -98,6 +102,7 @@ impl Door {
         self: Arc<Door>,
         request: Request<Incoming>,
         from: SocketAddr,
+        scheme: Scheme,
     ) -> Response<Body> {
         let origin = request.headers().get(ORIGIN).cloned();
         let is_head = request.method() == Method::HEAD;
@@ -105,7 +110,7 @@ impl Door {
         // Only who may see an answer is told so.
         let origin = origin.filter(|_| checked.is_ok());
         let answered = match checked {
-            Ok(()) => self.admitted(request, from).await,
+            Ok(()) => self.admitted(request, from, scheme).await,
             // ‡ Whoever asks what may be asked is told, and no origin is named: a browser goes no further.
             Err(_) if request.method() == Method::OPTIONS => Ok(guard::preflight()),
             Err(fault) => Err(fault),
@@ -122,6 +127,7 @@ impl Door {
         self: Arc<Door>,
         request: Request<Incoming>,
         from: SocketAddr,
+        Scheme(scheme): Scheme,
     ) -> Result<Response<Body>, Fault> {
         let full = |_| Fault::not_now("this node answers as many requests as it may");
         let _permit = self.requests.clone().try_acquire_owned().map_err(full)?;
@@ -146,7 +152,7 @@ impl Door {
         match route {
             Route::Create(path) => {
                 let host = guard::host(&head.uri, &head.headers).unwrap_or_default();
-                let address = format!("http://{host}{}", head.uri.path());
+                let address = format!("{scheme}://{host}{}", head.uri.path());
                 self.create(path, &head.headers, body, &address).await
             }
             Route::Append(path) => self.append(path, &head.headers, body).await,
@@ -158,7 +164,7 @@ impl Door {
             Route::Delete(path) => self.delete(path).await,
             Route::CreateLog(log) => {
                 let host = guard::host(&head.uri, &head.headers).unwrap_or_default();
-                let address = format!("http://{host}{}", head.uri.path());
+                let address = format!("{scheme}://{host}{}", head.uri.path());
                 let asking = self.asking(log, &head.headers)?;
                 self.create_log(asking, &head.headers, body, &address).await
             }

@@ -17,8 +17,8 @@ use super::manifest::{Manifest, ManifestError, hex};
 use super::recover::{Files, Sink, Whose, apply, corruption, hold, recovered_of, stopped};
 use super::recovery::{Aside, Depth, Inventory, Taken, Verdict, decide};
 use super::{Holdings, RecoverError, Replay};
-use crate::past::ends::{ENDS_FILE, Lost};
-use crate::past::found::FOUND_FILE;
+use crate::past::ends::{ENDS_FILE, Ends, Lost};
+use crate::past::found::{self, FOUND_FILE};
 use crate::past::key::KEY_FILE;
 use crate::past::met::{self, MET_FILE};
 use crate::past::own::Own;
@@ -113,6 +113,37 @@ impl VerifyReport {
     }
 }
 
+/// Files that a start can do without: it says that they cannot be read, and goes on.
+fn forgotten(disk: &mut dyn Disk, directory: &Path) -> Vec<Problem> {
+    let read = [
+        (
+            MET_FILE,
+            met::load(disk, directory).err(),
+            "what was known of the other nodes' disks cannot be read: an old copy of one that only this node would know for one is not known for one any more",
+        ),
+        (
+            ENDS_FILE,
+            Ends::load(disk, directory).err(),
+            "where the logs ended at the last stop cannot be read, so it is not known whether newer files were cut or removed since",
+        ),
+        (
+            FOUND_FILE,
+            found::load(disk, directory).err(),
+            "what earlier starts found cannot be read, and is not told any more",
+        ),
+    ];
+    let wrong = read.into_iter().filter_map(|(file, reason, what)| {
+        Some(Problem {
+            file: directory.join(file),
+            offset: 0,
+            missing: false,
+            refused: false,
+            what: format!("{what} ({})", reason?),
+        })
+    });
+    wrong.collect()
+}
+
 /// Reads every record of every log. `progress` is told bytes done and bytes in all.
 ///
 /// Errors: only those that keep it from looking (no manifest, a directory or file that cannot be read);
@@ -170,18 +201,7 @@ pub fn verify(
         });
         Own::default()
     });
-    // A start says so and goes on: it has forgotten what only this node may know.
-    if let Err(trouble) = met::load(disk, directory) {
-        report.problems.push(Problem {
-            file: directory.join(MET_FILE),
-            offset: 0,
-            missing: false,
-            refused: false,
-            what: format!(
-                "what was known of the other nodes' disks cannot be read ({trouble}): an old copy of one that only this node would know for one is not known for one any more"
-            ),
-        });
-    }
+    report.problems.extend(forgotten(disk, directory));
     let mut files = Vec::new();
     let mut bytes_all = 0;
     for (log, path) in logs {

@@ -128,6 +128,10 @@ fn streams_and_keys_are_served_by_tls_too() {
     let [by_tls, plain] = said_to(&certs, &http, health);
     assert!(by_tls.starts_with("HTTP/1.1 200"), "{by_tls}");
     assert!(plain.starts_with("HTTP/1.1 426"), "{plain}");
+    let made = "PUT /v1/stream/more HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+    let [by_tls, _] = said_to(&certs, &http, made);
+    let location = "location: https://localhost/v1/stream/more\r\n";
+    assert!(by_tls.contains(location), "{by_tls}");
     let [by_tls, plain] = said_to(&certs, &kv, "PING\r\n");
     assert_eq!(by_tls, "+PONG\r\n");
     assert!(plain.starts_with("-ERR this server takes"), "{plain}");

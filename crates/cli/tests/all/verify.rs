@@ -252,6 +252,53 @@ fn verify_says_that_a_node_does_not_start_in_the_words_of_the_start() {
 }
 
 #[test]
+fn files_that_a_start_can_do_without_are_told_of_and_a_damaged_manifest_must_be_settled() {
+    let mut cluster = Cluster::start(3);
+    cluster.append("main", &[], Content::new(1, 100_000));
+    cluster.wait_whole();
+    let node = &mut cluster.nodes[2];
+    node.signal("-TERM");
+    assert_eq!(node.wait(), Some(0), "{}", node.said());
+    let flipped = |name: &str, look: &dyn Fn()| {
+        let path = node.data.join(name);
+        let whole = fs::read(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut damaged = whole.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        fs::write(&path, damaged).expect("room");
+        look();
+        fs::write(&path, whole).expect("room");
+    };
+    for name in ["met", "ends"] {
+        flipped(name, &|| {
+            let verified = verify(&node.data, &[]);
+            assert_eq!(
+                verified.status.code(),
+                Some(6),
+                "{name}: {}",
+                out(&verified)
+            );
+            let said = out(&verified);
+            assert!(
+                said.contains(&format!("/{name}")) && said.contains("cannot be read"),
+                "{said}"
+            );
+        });
+    }
+    flipped("manifest", &|| {
+        let shown = node.data.to_str().expect("a plain path");
+        let doctor = run(&["doctor", shown]);
+        assert_eq!(doctor.status.code(), Some(1), "{}", out(&doctor));
+        assert!(
+            out(&doctor).contains("manifest is damaged"),
+            "{}",
+            out(&doctor)
+        );
+    });
+    assert_eq!(verify(&node.data, &[]).status.code(), Some(0));
+}
+
+#[test]
 fn first_segments_that_are_gone_are_told_of_and_fetched_from_peers() {
     let mut cluster = Cluster::start(3);
     let content = Content::new(1, 8 << 20);
