@@ -20,6 +20,9 @@ use crate::secure::{self, Secure};
 use crate::sockets::Inner;
 use crate::{admin, door, in_memory, sockets, streams};
 
+/// Clients by TLS are sent the last words within this.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// A directory that belongs to something else is refused, one that lacks a word is wrong usage, and one that lost what a node
 /// needs is what `logberg verify` ends with 9 for.
 fn kind_of(error: &StartError) -> Kind {
@@ -202,6 +205,9 @@ pub fn serve(
     // The directory is ours until the last write has ended, however long the disk hangs: the next process
     // must not read what one of ours still changes.
     drop(kernel);
+    if tls.is_some() {
+        tls::settle(LAST_WORDS);
+    }
     drop(disk);
     ran?;
     if let Some(why) = node.failure() {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use linux::{Giver, Handed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -57,14 +57,14 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 const FIRST_BYTE: Duration = Duration::from_secs(10);
 /// Nothing is accepted for so long after the process ran out of files.
 const PAUSE: Duration = Duration::from_millis(100);
-/// So many may be shaking hands; beyond, the one that has for longest makes room.
-const SHAKING_MAX: usize = 256;
+/// So many may have said nothing yet, or be shaking hands; beyond, the one that came first makes room.
+const STRANGERS_MAX: usize = 256;
 /// The first byte of a handshake.
 const HANDSHAKE_RECORD: u8 = 0x16;
 /// The last words to who speaks in plain text are read within this.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// So many connections of TLS may be open in this process. Clones share it.
+/// So many connections of TLS may clients have in this process. Clones share it.
 #[derive(Clone)]
 pub struct Room(Arc<Semaphore>);
 
@@ -122,18 +122,18 @@ impl Drop for Acceptor {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
-    let mut shaking: VecDeque<AbortHandle> = VecDeque::new();
+    let mut strangers: VecDeque<oneshot::Sender<()>> = VecDeque::new();
     loop {
         match listener.accept().await {
             Ok((socket, peer)) => {
-                shaking.retain(|task| !task.is_finished());
-                if shaking.len() >= SHAKING_MAX
-                    && let Some(oldest) = shaking.pop_front()
-                {
-                    oldest.abort();
+                strangers.retain(|stranger| !stranger.is_closed());
+                if strangers.len() >= STRANGERS_MAX {
+                    // Dropped, it tells its task.
+                    strangers.pop_front();
                 }
-                let task = tokio::spawn(shared.clone().greet(socket, peer));
-                shaking.push_back(task.abort_handle());
+                let (stays, left) = oneshot::channel();
+                strangers.push_back(stays);
+                tokio::spawn(shared.clone().greet(socket, peer, left));
             }
             Err(error) => {
                 tracing::debug!(%error, "a connection cannot be accepted");
@@ -144,16 +144,31 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 impl Shared {
-    async fn greet(self: Arc<Self>, socket: TcpStream, peer: SocketAddr) {
+    /// `left`: others want its place.
+    async fn greet(
+        self: Arc<Self>,
+        socket: TcpStream,
+        peer: SocketAddr,
+        mut left: oneshot::Receiver<()>,
+    ) {
         let mut first = [0];
-        let is_tls = match timeout(FIRST_BYTE, socket.peek(&mut first)).await {
-            Ok(Ok(0) | Err(_)) => return,
+        let said = tokio::select! {
+            said = timeout(FIRST_BYTE, socket.peek(&mut first)) => said,
+            _ = &mut left => Ok(Err(io::ErrorKind::TimedOut.into())),
+        };
+        let is_tls = match said {
+            Ok(Ok(0)) => return,
             Ok(Ok(_)) => first[0] == HANDSHAKE_RECORD,
-            // Who speaks TLS speaks first.
-            Err(_) => false,
+            Ok(Err(error)) if error.kind() != io::ErrorKind::TimedOut => return,
+            // Who speaks TLS speaks first. Clients of keys may be silent for long, and are the kernel's to bound.
+            Ok(Err(_)) | Err(_) if self.mode == Mode::Accept => false,
+            Ok(Err(_)) | Err(_) => return,
         };
         let done = match (is_tls, self.mode) {
-            (true, _) => self.shake(socket, peer).await,
+            (true, _) => tokio::select! {
+                done = self.shake(socket, peer) => done,
+                _ = left => Err(io::ErrorKind::TimedOut.into()),
+            },
             (false, Mode::Accept) => self.give_plain(socket, peer),
             (false, Mode::Require) => self.refuse(socket).await,
         };
@@ -185,13 +200,16 @@ impl Shared {
     }
 
     async fn shake(&self, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
-        let permit = self.room.0.clone().try_acquire_owned();
-        let permit =
-            permit.map_err(|_| io::Error::other("as many TLS connections as may be are open"))?;
         let acceptor = TlsAcceptor::from(self.directory.loaded().accepts.clone());
         let outer = timeout(HANDSHAKE, acceptor.accept(socket)).await??;
         let shown = outer.get_ref().1.peer_certificates();
         let node = shown.and_then(|chain| Named::read(chain.first()?)?.node);
+        let full = |_| io::Error::other("as many TLS connections as may be are open");
+        let permit = match node {
+            // There are few of them, and without them there is no cluster.
+            Some(_) => None,
+            None => Some(self.room.0.clone().try_acquire_owned().map_err(full)?),
+        };
         let ((near, word), (far, ends)) = pair::new()?;
         self.giver.give(Handed {
             socket: near,
@@ -208,7 +226,7 @@ async fn pumped(
     outer: tokio_rustls::TlsStream<TcpStream>,
     inner: tokio::net::UnixStream,
     ends: Arc<pair::Ends>,
-    permit: OwnedSemaphorePermit,
+    permit: Option<OwnedSemaphorePermit>,
 ) {
     pump::run(outer, inner, ends).await;
     drop(permit);

@@ -32,4 +32,5 @@ pub use dial::Dialer;
 pub use directory::{CA_FILE, CERTIFICATE_FILE, Directory, KEY_FILE, Loaded};
 pub use error::TlsError;
 pub use names::{NODE_NAME, Named};
+pub use pump::settle;
 pub use trust::Trust;

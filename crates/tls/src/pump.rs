@@ -7,7 +7,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
@@ -22,6 +23,8 @@ use crate::pair::Ends;
 const BUFFER_BYTES: usize = 64 << 10;
 /// So long may the other side take to end once nobody has the near end any more: a reset would overtake what it was sent last.
 const LINGER: Duration = Duration::from_secs(1);
+/// Whoever waits for pumps looks so often.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// How one way came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +39,37 @@ enum Ended {
     Unread,
 }
 
+/// The pumps that run.
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts itself.
+struct Running;
+
+impl Running {
+    fn begin() -> Running {
+        RUNNING.fetch_add(1, Ordering::Relaxed);
+        Running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits until what was written to near ends that are closed by now has been sent, but no longer than that: a process
+/// that ends at once takes it along.
+pub fn settle(within: Duration) {
+    let until = Instant::now() + within;
+    while RUNNING.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+        std::thread::sleep(LOOK);
+    }
+}
+
 /// Moves bytes both ways until both have ended.
 pub async fn run(outer: TlsStream<TcpStream>, inner: UnixStream, ends: Arc<Ends>) {
+    let _running = Running::begin();
     let (mut from_outer, mut to_outer) = split(outer);
     let (mut from_inner, mut to_inner) = inner.into_split();
     let how = both(
