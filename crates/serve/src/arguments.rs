@@ -98,7 +98,7 @@ pub struct Arguments {
         hide_env_values = true
     )]
     kv_advertise: Option<String>,
-    /// Address to serve named streams on, over HTTP
+    /// Address to serve named streams and logs on, over HTTP
     #[arg(
         long,
         value_name = "HOST:PORT",

@@ -158,7 +158,7 @@ pub fn serve(
     if let Some(streams) = &streams {
         let spaces = Hosts::of_kind(streams::SPACES, LogKind::Streams);
         config.hosts = std::mem::take(&mut config.hosts).and(spaces);
-        tracing::info!(address = %streams.address, "serving streams, over HTTP");
+        tracing::info!(address = %streams.address, "serving streams and logs, over HTTP");
     }
     if let Some(without) = without.clone() {
         let begin = move || without.begin();

@@ -185,7 +185,7 @@ fn listen(settings: &Settings) -> Result<TcpListener> {
                 "{address} is in use by another process: stop that one, or choose another address with --http"
             ),
             _ => format!(
-                "cannot serve streams on {address}: {error}; choose another address with --http"
+                "cannot serve streams and logs on {address}: {error}; choose another address with --http"
             ),
         };
         Failure::new(Kind::Failure, sentence)
@@ -196,12 +196,12 @@ fn listen(settings: &Settings) -> Result<TcpListener> {
         (true, _) => {}
         (false, false) => {
             return Err(Failure::usage(format!(
-                "streams at {bound} could be read, written and deleted by anyone who reaches it, unless a token is asked for: listen on 127.0.0.1 with --http, or say --insecure, and `logberg auth enable` where not all who reach it may"
+                "streams and logs at {bound} could be read, written and deleted by anyone who reaches it, unless a token is asked for: listen on 127.0.0.1 with --http, or say --insecure, and `logberg auth enable` where not all who reach it may"
             ))
             .into());
         }
         (false, true) => {
-            tracing::warn!(address = %bound, "--insecure: without `logberg auth enable` anyone who can reach this address can read, write and delete streams");
+            tracing::warn!(address = %bound, "--insecure: without `logberg auth enable` anyone who can reach this address can read, write and delete streams and logs");
         }
     }
     Ok(listener)

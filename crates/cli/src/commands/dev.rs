@@ -70,7 +70,7 @@ pub struct Arguments {
     /// Serve no keys
     #[arg(long, conflicts_with = "kv")]
     no_kv: bool,
-    /// Where the first node serves streams over HTTP, the next one at one higher; 4437 in a new directory, unless --port is given
+    /// Where the first node serves streams and logs over HTTP, the next one at one higher; 4437 in a new directory, unless --port is given
     #[arg(
         long,
         value_name = "BASE",
@@ -79,7 +79,7 @@ pub struct Arguments {
         value_parser = clap::value_parser!(u16).range(1..)
     )]
     http: Option<u16>,
-    /// Serve no streams over HTTP
+    /// Serve no streams and logs over HTTP
     #[arg(long, conflicts_with = "http")]
     no_http: bool,
     /// Delay what nodes send each other, by 20ms or by 5ms..38ms; clients are beside each node

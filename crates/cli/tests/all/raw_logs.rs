@@ -302,7 +302,29 @@ fn an_append_that_expects_an_end_is_done_there_or_not_at_all() {
     }
     let empty = logs.ask(0, "POST", "raw", &[], b"");
     assert_eq!(empty.status, 400);
+    // Whoever sends a long body that nobody wants hears why.
+    let long = vec![7; 8 << 20];
+    let mut missing = logs.ask(1, "POST", "missing", &[], &long);
+    assert_eq!(refused(&mut missing), (404, "not-found".to_owned()));
+    let mut filled = logs.ask(1, "PUT", "raw", &[], &long);
+    assert_eq!(refused(&mut filled), (409, "exists".to_owned()));
     assert_eq!(logs.bytes(2, "raw"), expected, "nothing was written");
+}
+
+#[test]
+fn a_writer_that_takes_over_ends_an_append() {
+    let logs = Logs::start("raw");
+    let mut upload = logs.upload(0, "raw", &[]);
+    upload.piece(b"before ").expect("it is taken");
+    logs.wait_length(1, "raw", 7);
+    let append = ["append", "raw", "--takeover"];
+    let taken = logs.cluster.run_with_input(&append, b"taken over");
+    assert_eq!(taken.status.code(), Some(0), "{taken:?}");
+    // What is sent behind that may still be on its way when the writer hears of it.
+    let _ = upload.piece(b"behind");
+    let mut answer = upload.end().expect("an answer");
+    assert_eq!(refused(&mut answer), (409, "superseded".to_owned()));
+    assert_eq!(logs.bytes(2, "raw"), b"before taken over");
 }
 
 #[test]

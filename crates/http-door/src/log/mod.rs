@@ -14,6 +14,7 @@ mod fault;
 mod live;
 mod range;
 mod read;
+mod upload;
 mod write;
 
 pub use contract::{

@@ -5,16 +5,15 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CACHE_CONTROL, ETAG, EXPECT, HeaderMap, LOCATION};
+use hyper::header::{CACHE_CONTROL, ETAG, HeaderMap, LOCATION};
 use hyper::{Response, StatusCode};
 use streams::{From, Offset};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
 
 use super::asked;
 use super::contract::{Append, Ended, Logs, NoLog, Place};
+use super::upload::{Piece, Upload, broken};
 use super::{Ask, Asking, Stands, known, same, stands, tag};
 use crate::body::Body;
 use crate::fault::Fault;
@@ -22,19 +21,12 @@ use crate::headers;
 use crate::query::{Live, Query};
 use crate::read::set;
 use crate::serve::Door;
-use crate::write::{SILENT_AFTER, pass_over};
 
 /// Pieces of a body, as the connection brings them, that wait for the log.
 const PIECES_MAX: usize = 8;
 /// While another writer is there the log is asked for so long, so often.
 const BUSY_FOR: Duration = Duration::from_secs(10);
 const BUSY_EVERY: Duration = Duration::from_millis(100);
-
-/// What a connection brings. ‡ One that ends without the end was broken: what came is not the whole.
-enum Piece {
-    Bytes(Bytes),
-    End,
-}
 
 /// An append, as it is asked for.
 struct Wish {
@@ -155,6 +147,32 @@ impl Wish {
         Ok(Done { stands, stream })
     }
 
+    /// Makes the log; whether it was not there before, and where it stands.
+    fn make(
+        self,
+        logs: &dyn Logs,
+        is_filled: bool,
+        must_be_new: bool,
+    ) -> Result<(bool, Stands, Wish), Fault> {
+        let is_made = match logs.create(&self.asking) {
+            Ok(()) => true,
+            Err(NoLog::Exists) if is_filled => {
+                return Err(Fault::new(
+                    409,
+                    "exists",
+                    "a log of this name is there, and a PUT with bytes makes a new one",
+                    "append to it with POST",
+                ));
+            }
+            Err(NoLog::Exists) if !must_be_new => false,
+            Err(why) => return Err(self.fault(why)),
+        };
+        let id = known(logs, &self.asking, false)?;
+        let stands = stands(logs, &self.ask(), id)?;
+        same(logs, &self.asking, false, id)?;
+        Ok((is_made, stands, self))
+    }
+
     /// The stream is open.
     fn begin(&self, logs: &dyn Logs, id: u64) -> Result<Stands, Fault> {
         let stands = stands(logs, &self.ask(), id)?;
@@ -189,130 +207,104 @@ impl Wish {
     }
 }
 
-fn broken() -> Fault {
-    Fault::new(
-        400,
-        "broken-body",
-        "the body ended early",
-        "HEAD tells what arrived, and Logberg-Continues goes on behind it",
-    )
-}
-
-/// Answers an asker whose body is not taken. One that waits to be told to send it has sent nothing.
-fn leave(body: Incoming, headers: &HeaderMap, was_asked_for: bool) {
-    if was_asked_for || !headers.contains_key(EXPECT) {
-        tokio::spawn(pass_over(body));
-    }
-}
-
-/// The next bytes of a body; `None` at its end.
-async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Fault> {
-    loop {
-        match timeout(SILENT_AFTER, body.frame()).await {
-            Ok(None) => return Ok(None),
-            Ok(Some(Err(_))) => return Err(broken()),
-            Ok(Some(Ok(frame))) => match frame.into_data() {
-                Ok(data) if !data.is_empty() => return Ok(Some(data)),
-                _ => {}
-            },
-            Err(_) => {
-                return Err(Fault::new(
-                    408,
-                    "slow-body",
-                    "no byte of the body came for 10 seconds",
-                    "HEAD tells what arrived, and Logberg-Continues goes on behind it",
-                ));
-            }
-        }
-    }
-}
-
-/// Hands a body on. `false`: nobody wants the rest.
-async fn feed(
-    body: &mut Incoming,
-    first: Bytes,
-    pieces: mpsc::Sender<Piece>,
-) -> Result<bool, Fault> {
-    let mut data = first;
-    loop {
-        if pieces.send(Piece::Bytes(data)).await.is_err() {
-            return Ok(false);
-        }
-        data = match next(body).await? {
-            Some(data) => data,
-            None => return Ok(pieces.send(Piece::End).await.is_ok()),
-        };
-    }
-}
-
 impl Door {
     pub async fn append_log(
         self: &Arc<Door>,
         asking: Asking,
         headers: &HeaderMap,
-        mut body: Incoming,
+        body: Incoming,
     ) -> Result<Response<Body>, Fault> {
+        let mut upload = Upload::of(body, headers);
+        let done = self.append_upload(asking, headers, &mut upload).await;
+        match done {
+            Ok(done) => {
+                let mut response = done.answer();
+                *response.status_mut() = StatusCode::NO_CONTENT;
+                Ok(response)
+            }
+            Err(fault) => {
+                upload.leave();
+                Err(fault)
+            }
+        }
+    }
+
+    async fn append_upload(
+        &self,
+        asking: Asking,
+        headers: &HeaderMap,
+        upload: &mut Upload,
+    ) -> Result<Done, Fault> {
         asked::check_for_log(headers)?;
         let wish = Wish {
             expected: asked::expected_end(headers)?,
             continues: asked::continues(headers)?,
             asking,
         };
-        if body.is_end_stream() {
+        if upload.body.is_end_stream() {
             return Err(Fault::empty_log_body());
         }
+        // Before a byte of it is asked for.
         let permit = self.writes_log()?;
         let looked = self.on_thread(permit, move |logs| wish.look(logs).map(|()| wish));
-        let wish = match looked.await {
-            Ok(wish) => wish,
-            Err(fault) => {
-                leave(body, headers, false);
-                return Err(fault);
-            }
-        };
-        let Some(first) = next(&mut body).await? else {
+        let wish = looked.await?;
+        let Some(first) = upload.next().await? else {
             return Err(Fault::empty_log_body());
         };
-        let done = self.append_body(wish, first, body).await?;
-        let mut response = done.answer();
-        *response.status_mut() = StatusCode::NO_CONTENT;
-        Ok(response)
+        self.append_body(wish, first, upload).await
     }
 
     async fn append_body(
         &self,
         wish: Wish,
         first: Bytes,
-        mut body: Incoming,
+        upload: &mut Upload,
     ) -> Result<Done, Fault> {
         let permit = self.writes_log()?;
         let (send, pieces) = mpsc::channel(PIECES_MAX);
         // Held as long as somebody waits for the answer.
         let (_waits, gone) = mpsc::channel(1);
         let run = self.on_thread(permit, move |logs| wish.run(logs, pieces, gone));
-        let (fed, done) = tokio::join!(feed(&mut body, first, send), run);
-        match fed {
-            // What is wrong with the body came first.
-            Err(fault) => {
-                return Err(done
-                    .err()
-                    .filter(|fault| fault.code != "broken-body")
-                    .unwrap_or(fault));
-            }
-            Ok(true) => {}
-            // A client that is answered before it has sent all takes that for a broken connection.
-            Ok(false) => drop(tokio::spawn(pass_over(body))),
+        let (fed, done) = tokio::join!(upload.feed(first, send), run);
+        match (fed, done) {
+            (Ok(()), done) => done,
+            // What was wrong with the log is said first, and a broken body is the body's own fault.
+            (Err(_), Err(why)) if why.code != "broken-body" => Err(why),
+            (Err(fault), _) => Err(fault),
         }
-        done
     }
 
     pub async fn create_log(
         self: &Arc<Door>,
         asking: Asking,
         headers: &HeaderMap,
-        mut body: Incoming,
+        body: Incoming,
         address: &str,
     ) -> Result<Response<Body>, Fault> {
+        let mut upload = Upload::of(body, headers);
+        let made = self.create_filled(asking, headers, &mut upload).await;
+        match made {
+            Ok((mut response, is_made)) => {
+                if is_made {
+                    *response.status_mut() = StatusCode::CREATED;
+                    set(response.headers_mut(), LOCATION, address);
+                }
+                Ok(response)
+            }
+            Err(fault) => {
+                upload.leave();
+                Err(fault)
+            }
+        }
+    }
+
+    /// The answer, and whether the log was made just now.
+    async fn create_filled(
+        &self,
+        asking: Asking,
+        headers: &HeaderMap,
+        upload: &mut Upload,
+    ) -> Result<(Response<Body>, bool), Fault> {
         asked::check_for_log(headers)?;
         let must_be_new = headers::must_be_new(headers);
         let wish = Wish {
@@ -321,50 +313,19 @@ impl Door {
             asking,
         };
         // A body that says that it comes, and does not, makes no log.
-        let first = match body.is_end_stream() {
+        let first = match upload.body.is_end_stream() {
             true => None,
-            false => next(&mut body).await?,
+            false => upload.next().await?,
         };
         let is_filled = first.is_some();
         let permit = self.writes_log()?;
-        let make = move |logs: &dyn Logs| {
-            let is_made = match logs.create(&wish.asking) {
-                Ok(()) => true,
-                Err(NoLog::Exists) if is_filled => {
-                    return Err(Fault::new(
-                        409,
-                        "exists",
-                        "a log of this name is there, and a PUT with bytes makes a new one",
-                        "append to it with POST",
-                    ));
-                }
-                Err(NoLog::Exists) if !must_be_new => false,
-                Err(why) => return Err(wish.fault(why)),
-            };
-            let id = known(logs, &wish.asking, false)?;
-            let stands = stands(logs, &wish.ask(), id)?;
-            same(logs, &wish.asking, false, id)?;
-            Ok((is_made, stands, wish))
-        };
-        let (is_made, stands, wish) = match self.on_thread(permit, make).await {
-            Ok(made) => made,
-            Err(fault) => {
-                leave(body, headers, is_filled);
-                return Err(fault);
-            }
-        };
-        let mut response = match first {
+        let make = move |logs: &dyn Logs| wish.make(logs, is_filled, must_be_new);
+        let (is_made, stands, wish) = self.on_thread(permit, make).await?;
+        let response = match first {
             None => answer(&stands),
-            Some(first) => self.append_body(wish, first, body).await?.answer(),
+            Some(first) => self.append_body(wish, first, upload).await?.answer(),
         };
-        *response.status_mut() = match is_made {
-            true => StatusCode::CREATED,
-            false => StatusCode::OK,
-        };
-        if is_made {
-            set(response.headers_mut(), LOCATION, address);
-        }
-        Ok(response)
+        Ok((response, is_made))
     }
 
     pub async fn delete_log(&self, asking: Asking) -> Result<Response<Body>, Fault> {
