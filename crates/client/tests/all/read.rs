@@ -246,6 +246,67 @@ fn a_follower_sees_what_is_appended_later_and_the_end() {
 }
 
 #[test]
+fn a_follower_may_wait_for_a_while_and_look_after_other_things() {
+    let cluster = FakeCluster::start(1);
+    let client = cluster.client();
+    let mut appender = client
+        .append("main", AppendOptions::default())
+        .expect("free");
+    let options = ReadOptions {
+        stream: Some(appender.stream()),
+        follow: true,
+        ..ReadOptions::default()
+    };
+    let mut reader = client.read("main", options).expect("there");
+    let soon = Duration::from_millis(20);
+    // Nothing is there, however often it is looked for, and nobody else is asked for it.
+    for _ in 0..100 {
+        assert!(!reader.wait(soon).expect("it waits"));
+    }
+    assert_eq!(reader.reconnects(), 0);
+    appender.write_all(b"late").expect("room");
+    appender.close().expect("a clean end");
+    let long = Duration::from_secs(30);
+    assert!(reader.wait(long).expect("it comes"));
+    assert!(reader.wait(Duration::ZERO).expect("it is there still"));
+    let mut bytes = [0; 4];
+    reader.read_exact(&mut bytes).expect("they are there");
+    assert_eq!(&bytes, b"late");
+    assert!(reader.wait(long).expect("the end"));
+    assert_eq!(reader.read(&mut bytes).expect("the end"), 0);
+    assert_eq!(reader.end(), Some(ReadEnd::Closed));
+}
+
+/// Looks that are short find out, too, that a server is gone.
+#[test]
+fn a_server_that_falls_silent_is_left_by_who_waits_for_moments() {
+    let cluster = FakeCluster::start(1);
+    let client = cluster.client();
+    let mut appender = client
+        .append("main", AppendOptions::default())
+        .expect("free");
+    cluster.plan_reads([Fault::SilentAt(1)]);
+    let options = ReadOptions {
+        follow: true,
+        ..ReadOptions::default()
+    };
+    let mut reader = client.read("main", options).expect("there");
+    let moment = Duration::from_millis(300);
+    assert!(!reader.wait(moment).expect("it waits"));
+    appender.write_all(b"late").expect("room");
+    let begun = Instant::now();
+    while !reader
+        .wait(Duration::from_millis(10))
+        .expect("another answer")
+    {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it waits on");
+    }
+    let mut bytes = [0; 4];
+    reader.read_exact(&mut bytes).expect("they are there");
+    assert_eq!((&bytes, reader.reconnects()), (b"late", 1));
+}
+
+#[test]
 fn a_follower_notices_that_signs_of_life_have_stopped() {
     let cluster = FakeCluster::start(1);
     let client = cluster.client();
