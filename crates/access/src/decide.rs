@@ -141,21 +141,27 @@ impl fmt::Display for Denied {
         let Denied { who, need, reason } = self;
         let place = &need.place;
         let (may, of) = need.operation.phrase();
+        let (is_cluster, is_everything) = match place {
+            Place::Of(resource) => (resource.is_cluster(), resource.is_everything()),
+            Place::Directory => (false, false),
+        };
+        let whole = (is_cluster || is_everything)
+            .then(|| need.operation.phrase_of_all(is_everything))
+            .flatten();
+        let deed = whole.map_or(format!("{may} {of}{place}"), str::to_owned);
         match reason {
-            Reason::NoToken => write!(f, "to {may} {of}{place} needs a token"),
+            Reason::NoToken => write!(f, "to {deed} needs a token"),
             Reason::OfNodesAlone => write!(
                 f,
                 "log 0 is read by nodes and over the admin socket alone, and {who} may not"
             ),
-            Reason::Elsewhere(places) => {
+            Reason::Elsewhere(places) if whole.is_none() => {
                 write!(f, "{who} may {may} {of}{}, not {of}{place}", listed(places))
             }
-            Reason::OtherThings(operations) => write!(
-                f,
-                "{who} may not {may} {of}{place}, only {}",
-                listed(operations)
-            ),
-            Reason::Nothing => write!(f, "{who} may not {may} {of}{place}"),
+            Reason::OtherThings(operations) => {
+                write!(f, "{who} may not {deed}, only {}", listed(operations))
+            }
+            Reason::Elsewhere(_) | Reason::Nothing => write!(f, "{who} may not {deed}"),
         }
     }
 }

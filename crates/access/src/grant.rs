@@ -66,6 +66,13 @@ impl Grant {
         &self.resource
     }
 
+    /// Looks at a grant that somebody has just typed more closely than at one that is kept.
+    ///
+    /// Errors: as those of [`Resource::check_form`].
+    pub fn check_form(&self) -> Result<(), BadGrant> {
+        Ok(self.resource.check_form()?)
+    }
+
     /// Whether it is `all on *`.
     pub fn is_all(&self) -> bool {
         self.operations == Operations::All && self.resource.is_everything()

@@ -44,6 +44,19 @@ impl Operation {
         matches!(self, Operation::Members | Operation::Join)
     }
 
+    /// In a sentence: somebody may … , where its object is the cluster or all there is.
+    pub(crate) fn phrase_of_all(self, is_everything: bool) -> Option<&'static str> {
+        match self {
+            Operation::Members if is_everything => Some("do all there is"),
+            Operation::Members => Some("change members and settings"),
+            Operation::Tokens => Some("see and change tokens"),
+            Operation::Join => Some("join the cluster"),
+            Operation::Status => Some("ask for the status of the cluster"),
+            Operation::Lead => Some("move the leader of log 0"),
+            _ => None,
+        }
+    }
+
     /// In a sentence: somebody may … , and what stands before its object.
     pub(crate) fn phrase(self) -> (&'static str, &'static str) {
         match self {

@@ -63,6 +63,10 @@ pub enum BadResource {
     Empty(String),
     #[error("{0} has a * that is not its end: write %2A where the name itself has one")]
     Star(String),
+    #[error(
+        "{0} names no stream: write stream/SPACE/PATH, as in stream/default/chat/42, or with a * behind the space's name and a slash, as in stream/default/*"
+    )]
+    Stream(String),
     #[error("{0} has a byte that must be written %XX, or a % without two hexadecimal digits")]
     Encoding(String),
 }
@@ -97,6 +101,29 @@ impl Resource {
             name,
             is_prefix,
         }))
+    }
+
+    /// ‡ Behind `stream/` stand the space and the path: what has one of them alone names nothing that there could be.
+    ///
+    /// Errors: it names no stream.
+    pub fn check_form(&self) -> Result<(), BadResource> {
+        let Means::Named {
+            kind: Kind::Stream,
+            name,
+            is_prefix,
+        } = &self.0
+        else {
+            return Ok(());
+        };
+        let slash = name.iter().position(|byte| *byte == b'/');
+        let is_whole = match slash {
+            None => *is_prefix && name.is_empty(),
+            Some(at) => at > 0 && (*is_prefix || at + 1 < name.len()),
+        };
+        match is_whole {
+            true => Ok(()),
+            false => Err(BadResource::Stream(self.to_string())),
+        }
     }
 
     pub fn cluster() -> Resource {

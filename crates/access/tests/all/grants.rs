@@ -117,7 +117,7 @@ fn a_refusal_says_what_would_be_allowed() {
     );
     assert_eq!(
         denied(ci, &Asked::ChangeMembers).to_string(),
-        "token `ci` may not change the members of cluster"
+        "token `ci` may not change members and settings"
     );
     assert_eq!(
         denied(&["all on *"], &Asked::Read("directory")).to_string(),
@@ -220,5 +220,81 @@ fn nobody_hands_out_more_than_he_has() {
         let others = grants(others);
         let found = grants(own).exceeded_by(&others).map(ToString::to_string);
         assert_eq!(found.as_deref(), exceeded, "{own:?} hands out {others}");
+    }
+}
+
+/// No sentence has a resource where a thing belongs: "the tokens of cluster", "members of *".
+#[test]
+fn what_is_of_the_cluster_is_said_so() {
+    let all = [
+        Asked::Status,
+        Asked::Logs,
+        Asked::Lead("directory"),
+        Asked::ShowLog("directory"),
+        Asked::ChangeMembers,
+        Asked::ChangeSlots,
+        Asked::Tokens,
+        Asked::RevokeToken,
+        Asked::SetAuth,
+        Asked::Audit,
+        Asked::Join,
+        Asked::ServerStatus,
+        Asked::ServerSettings,
+        Asked::AdminMetrics,
+    ];
+    let owners = [
+        &["read on log/a"][..],
+        &["status on log/a", "lead on log/a"],
+        &["read on *"],
+    ];
+    for asked in &all {
+        for grants in owners {
+            let said = denied(grants, asked).to_string();
+            for odd in ["of cluster", "of *", "join cluster", "not cluster"] {
+                assert!(!said.contains(odd), "{asked:?}: {said}");
+            }
+            assert!(said.starts_with("token `ci` may not "), "{said}");
+        }
+    }
+    for (asked, said) in [
+        (Asked::Tokens, "token `ci` may not see and change tokens"),
+        (Asked::SetAuth, "token `ci` may not do all there is"),
+        (Asked::Join, "token `ci` may not join the cluster"),
+    ] {
+        assert_eq!(denied(&["read on log/a"], &asked).to_string(), said);
+    }
+    let some = denied(&["status on cluster"], &Asked::Audit).to_string();
+    assert_eq!(
+        some,
+        "token `ci` may not see and change tokens, only status"
+    );
+}
+
+#[test]
+fn a_stream_has_a_space_and_a_path() {
+    let form = |text: &str| text.parse::<Grant>().expect("it is read").check_form();
+    for whole in [
+        "read on stream/default/x",
+        "read on stream/default/x/*",
+        "read on stream/default/*",
+        "read on stream/*",
+        "read on log/x",
+        "read on key/x",
+        "all on *",
+    ] {
+        assert_eq!(form(whole), Ok(()), "{whole}");
+    }
+    for part in [
+        "stream/x",
+        "stream/x*",
+        "stream/default/",
+        "stream//x",
+        "stream//*",
+    ] {
+        let error = form(&format!("read on {part}"))
+            .expect_err(part)
+            .to_string();
+        assert!(error.contains("stream/SPACE/PATH"), "{part}: {error}");
+        assert!(error.contains(part), "{error}");
     }
 }

@@ -46,7 +46,7 @@ Examples:
         #[arg(long, value_name = "GRANT", required = true, value_parser = grant)]
         allow: Vec<String>,
         /// After so long it is good no more, such as 90d or 12h; never, if nothing is said
-        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "TIME", value_parser = expires)]
         expires: Option<Duration>,
         /// Good for one node that joins, and for no other
         #[arg(long)]
@@ -110,10 +110,22 @@ fn name(text: &str) -> Result<String, String> {
     Ok(name.as_str().to_owned())
 }
 
+/// How long a token is to be good.
+fn expires(text: &str) -> Result<Duration, String> {
+    let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    match time >= Duration::from_secs(1) {
+        true => Ok(time),
+        false => Err(
+            "such a token would have expired before anybody could show it: say a second at least, as in 90d or 12h, or leave --expires away for one that is good until it is revoked"
+                .to_owned(),
+        ),
+    }
+}
+
 fn grant(text: &str) -> Result<String, String> {
-    let grant: access::Grant = text
-        .parse()
-        .map_err(|error: access::BadGrant| error.to_string())?;
+    let said = |error: access::BadGrant| error.to_string();
+    let grant: access::Grant = text.parse().map_err(said)?;
+    grant.check_form().map_err(said)?;
     Ok(grant.to_string())
 }
 

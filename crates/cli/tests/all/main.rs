@@ -65,4 +65,5 @@ mod upgrade;
 mod verify;
 mod whole;
 mod wire;
+mod worded;
 mod writers;

@@ -133,6 +133,19 @@ pub enum NotPut {
     Unknown(String),
     #[error("{by} may not hand out '{grant}': nobody gives what he lacks")]
     Exceeds { by: By, grant: String },
+    #[error(
+        "{by} may not {deed} token {name}, which may do more: '{grant}'; ask with a token that may do as much, or at the socket in a node's directory"
+    )]
+    Above {
+        by: By,
+        deed: &'static str,
+        name: String,
+        grant: String,
+    },
+    #[error(
+        "{0} may not say whether tokens are asked for: that takes a token with 'all on *', or the socket in a node's directory"
+    )]
+    NotAll(By),
     #[error("{0} may not change tokens any more")]
     Lost(By),
     #[error(
@@ -149,6 +162,22 @@ pub enum NotPut {
         "no token may do all, or none has not expired: make one first, over the socket in a node's directory: logberg token create root --allow 'all on *' --server unix:DIR/admin.sock"
     )]
     NoneMayAll,
+}
+
+impl NotPut {
+    /// As it is said where nothing is handed out, and another's token is to be changed.
+    fn of_token(self, deed: &'static str, name: &str) -> NotPut {
+        let name = name.to_owned();
+        match self {
+            NotPut::Exceeds { by, grant } => NotPut::Above {
+                by,
+                deed,
+                name,
+                grant,
+            },
+            other => other,
+        }
+    }
 }
 
 impl TokenEntry {
@@ -238,12 +267,14 @@ impl Rights {
             return Err(NotPut::Once);
         }
         let now = self.switch.clock_ms.max(entry.at_ms);
-        self.check_within(&entry.by, &entry.grants, now)?;
         let before = self.tokens.get(name);
         // ‡ Whoever gives another's token a new secret has its grants.
         if let Some(before) = before {
-            self.check_within(&entry.by, &before.grants, now)?;
-        } else if self.tokens.len() >= TOKENS_MAX {
+            let within = self.check_within(&entry.by, &before.grants, now);
+            within.map_err(|error| error.of_token("change", name))?;
+        }
+        self.check_within(&entry.by, &entry.grants, now)?;
+        if before.is_none() && self.tokens.len() >= TOKENS_MAX {
             return Err(NotPut::Many);
         }
         let others = self.tokens.iter().filter(|(known, _)| *known != name);
@@ -257,13 +288,15 @@ impl Rights {
     pub fn check_revoke(&self, name: &str, by: &By, at_ms: u64) -> Result<(), NotPut> {
         let entry = self.tokens.get(name);
         let entry = entry.ok_or_else(|| NotPut::Unknown(name.to_owned()))?;
-        self.check_within(by, &entry.grants, self.switch.clock_ms.max(at_ms))
+        let within = self.check_within(by, &entry.grants, self.switch.clock_ms.max(at_ms));
+        within.map_err(|error| error.of_token("revoke", name))
     }
 
     pub fn check_set(&self, on: bool, by: &By, at_ms: u64) -> Result<(), NotPut> {
         let now = self.switch.clock_ms.max(at_ms);
         let everything = Grants::parse(["all on *"]).expect("it is a grant");
-        self.check_within(by, &everything, now)?;
+        let within = self.check_within(by, &everything, now);
+        within.map_err(|_| NotPut::NotAll(by.clone()))?;
         let has_one = self.may_all(now).next().is_some();
         match on && !has_one && !mutation::is(Mutation::AskedForThoughNoneMayAll) {
             true => Err(NotPut::NoneMayAll),

@@ -177,6 +177,9 @@ impl Node {
             ))
         })?;
         let resource = Resource::parse(resource).map_err(|error| bad(error.to_string()))?;
+        resource
+            .check_form()
+            .map_err(|error| bad(error.to_string()))?;
         let place = match resource == Resource::log(DIRECTORY_NAME) {
             true => Place::Directory,
             false => Place::Of(resource),
