@@ -59,6 +59,7 @@ mod streamed;
 mod tokens;
 mod tokens_ending;
 mod tokens_joining;
+mod tokens_passing;
 mod trims;
 mod truths;
 mod versions;

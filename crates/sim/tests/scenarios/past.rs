@@ -422,7 +422,7 @@ pub fn nobody_claims_a_disk_without_its_key() {
 }
 
 /// The greeting of this disk's node to that other one, but for the words behind the address.
-fn overheard(stage: &Stage, index: usize, to: usize, words: &str) -> String {
+pub fn overheard(stage: &Stage, index: usize, to: usize, words: &str) -> String {
     let disk = stage.world.disk(stage.nodes[index]);
     let contents = |name: &str| disk.contents(format!("/data/{name}")).expect("it is there");
     let manifest = Manifest::parse(Speaks::ALL, &contents("manifest"), Path::new("manifest"));
