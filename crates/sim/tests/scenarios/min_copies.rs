@@ -106,7 +106,7 @@ fn a_log_that_waits_for_a_copy_goes_on_after_a_while() {
     let mut stage = Stage::three(5);
     stage.wait_whole(3);
     let four = done(&mut stage, "retain main min_copies=4");
-    assert!(four.starts_with("error bad-request"), "{four}");
+    assert!(four.starts_with("error refused"), "{four}");
     wants(&mut stage, 3);
     let (leader, others) = stage.roles();
     let mut caller = stage.open(leader, "append main");
