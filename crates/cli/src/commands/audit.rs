@@ -8,7 +8,7 @@ use terminal::show;
 use super::token::moment;
 use crate::global::Global;
 
-/// Show the last changes of tokens, members, logs and leaders, and who asked for them from where
+/// Show the last changes of tokens, members, logs and leaders, and by whom
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The cluster keeps the last 1,000 in its directory. Refusals are in the journal of each node, under the target `audit`.

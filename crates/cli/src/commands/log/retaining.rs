@@ -41,9 +41,7 @@ pub fn agreed(
     } else {
         look(client, name)
     };
-    let kept = seen
-        .as_ref()
-        .map(|log| log.output_bytes.saturating_sub(log.trimmed_bytes));
+    let kept = seen.as_ref().map(|log| log.output_bytes);
     let before = client.log(name).ok();
     let before: Option<Retention> = before.and_then(|log| log.retention.parse().ok());
     let over = kept.zip(retention.max_bytes);
