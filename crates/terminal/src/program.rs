@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn a_number_that_is_none_is_refused_with_the_remedy() {
-        for wrong in ["", "abc", "-1", "3.5", "99999999999"] {
+        // (Of a number out of bounds the library tells the bounds.)
+        for wrong in ["", "abc", "3.5", "1e3"] {
             let number = Arg::new("n").long("n").value_parser(value_parser!(u32));
             let program = Command::new("x").arg(number);
             let refused = program.try_get_matches_from(["x", &format!("--n={wrong}")]);
