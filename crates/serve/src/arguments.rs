@@ -15,6 +15,7 @@ use terminal::show;
 use wire::NodeKind;
 use wire::quantity;
 
+use crate::process::Around;
 use crate::settings::{DEFAULT_ADMIN, Settings};
 use crate::{door, process, streams};
 
@@ -274,18 +275,16 @@ impl Arguments {
             long_poll,
             tls: None,
         });
-        let also = (&addresses.also[..], settings.socket.as_deref());
-        let tls = (settings.tls.as_deref(), settings.tls_dir);
-        process::serve(
-            config,
-            kernel,
-            also,
-            tls,
-            settings.admin.as_deref(),
+        let around = Around {
+            also: &addresses.also,
+            own: settings.socket.as_deref(),
+            tls: (settings.tls.as_deref(), settings.tls_dir),
+            admin: settings.admin.as_deref(),
             door,
             streams,
             lag,
-        )
+        };
+        process::serve(config, kernel, around)
     }
 
     fn settings(self) -> Result<Settings> {

@@ -39,17 +39,34 @@ fn kind_of(error: &StartError) -> Kind {
     }
 }
 
-/// Runs a node until it ends, and says why if that is no good end. `also`: its addresses besides the first; `own`: the
-/// socket for this machine's own commands; `lag`: what it sends to other nodes arrives so much later.
+/// What a process has around its node.
+pub struct Around<'a> {
+    /// The node's addresses besides the first.
+    pub also: &'a [String],
+    /// The socket for this machine's own commands.
+    pub own: Option<&'a str>,
+    /// `--tls` and `--tls-dir`.
+    pub tls: (Option<&'a str>, Option<PathBuf>),
+    pub admin: Option<&'a str>,
+    pub door: Option<door::Settings>,
+    pub streams: Option<streams::Settings>,
+    /// What the node sends to other nodes arrives so much later.
+    pub lag: Option<Lag>,
+}
+
+/// Runs a node until it ends, and says why if that is no good end.
 pub fn serve(
     mut config: NodeConfig,
     mut kernel: KernelConfig,
-    (also, own): (&[String], Option<&str>),
-    tls: (Option<&str>, Option<PathBuf>),
-    admin: Option<&str>,
-    door: Option<door::Settings>,
-    mut streams: Option<streams::Settings>,
-    lag: Option<Lag>,
+    Around {
+        also,
+        own,
+        tls,
+        admin,
+        door,
+        mut streams,
+        lag,
+    }: Around<'_>,
 ) -> Result<()> {
     if kernel.ink == Ink::Ram {
         in_memory::check(

@@ -66,8 +66,13 @@ impl Drop for Near {
     }
 }
 
-/// A new pair: the near end, with its word; and the pump's end.
-pub fn new() -> io::Result<((OwnedFd, Near), (tokio::net::UnixStream, Arc<Ends>))> {
+/// The socket that a kernel or a client is given, and its word.
+type NearEnd = (OwnedFd, Near);
+/// The pump's socket, and what it is told and tells.
+type FarEnd = (tokio::net::UnixStream, Arc<Ends>);
+
+/// A new pair.
+pub fn new() -> io::Result<(NearEnd, FarEnd)> {
     let (near, far) = UnixStream::pair()?;
     for end in [&near, &far] {
         end.set_nonblocking(true)?;

@@ -55,7 +55,7 @@ pub fn agreed(
         show::print_json(&Planned {
             name,
             retention: retention.to_string(),
-            min_copies: seen.map_or(0, |log| log.min_copies as u32),
+            min_copies: seen.map_or(0, |log| log.min_copies),
             plan: true,
             deletes_bytes: over.or((!by_age).then_some(0)),
         })?;
