@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
@@ -27,18 +28,38 @@ def free_port():
 class Cluster:
     """Nodes on this machine, in a directory that goes with them."""
 
-    def __init__(self, program, nodes):
+    def __init__(self, program, nodes, secure=False):
+        """`secure`: by TLS alone, and with tokens asked for."""
         self.program = program
         self.directory = Path(tempfile.mkdtemp(prefix="logberg-http-"))
+        self.ca = self.directory / "certs" / "ca.crt" if secure else None
+        self.token, self.trust = None, None
+        if secure:
+            self.run("certs", "init", "--dir", self.ca.parent)
+            self.trust = ssl.create_default_context(cafile=self.ca)
         self.addresses = [f"127.0.0.1:{free_port()}" for _ in range(nodes)]
         self.doors = [f"127.0.0.1:{free_port()}" for _ in range(nodes)]
         self.processes = [self.start(at) for at in range(nodes)]
+
+    def run(self, *words):
+        return subprocess.run([self.program, *words], check=True, capture_output=True, text=True).stdout.strip()
+
+    def ask_for_tokens(self):
+        """From now on nobody is served without one; `token` may do all."""
+        server = ("--server", f"unix:{self.directory}/node-1/admin.sock", "--ca", self.ca)
+        self.token = self.run(*server, "token", "create", "suite", "--allow", "all on *")
+        self.run(*server, "auth", "enable", "--wait")
 
     def start(self, at):
         begin = ["--bootstrap", "--voters", str(len(self.addresses))] if at == 0 else ["--join", self.addresses[0]]
         log = open(self.directory / f"node-{at + 1}.log", "ab")
         words = [self.program, "node", "--data", self.directory / f"node-{at + 1}", "--listen", self.addresses[at]]
         words += ["--http", self.doors[at], "--http-long-poll", str(LONG_POLL_MS / 1000), *begin]
+        if self.ca:
+            name = f"n{at + 1}"
+            if not (self.ca.parent / name).is_dir():
+                self.run("certs", "node", name, "--host", "127.0.0.1,localhost", "--dir", self.ca.parent)
+            words += ["--tls", "require", "--tls-dir", self.ca.parent / name]
         return subprocess.Popen(words, stderr=log, stdout=log)
 
     def kill(self, at):
@@ -56,8 +77,10 @@ class Cluster:
         self.processes[at].send_signal(signal.SIGCONT)
 
     def ask(self, *words):
-        words = [self.program, "--server", ",".join(self.addresses), "--json", *words]
-        return subprocess.run(words, capture_output=True, text=True, timeout=30)
+        shown = ["--ca", self.ca] if self.ca else []
+        words = [self.program, "--server", ",".join(self.addresses), *shown, "--json", *words]
+        environment = {**os.environ, "LOGBERG_TOKEN": self.token or ""}
+        return subprocess.run(words, capture_output=True, text=True, timeout=30, env=environment)
 
     def wait(self):
         """Until every door answers about a stream that was made through the first."""
@@ -73,8 +96,10 @@ class Cluster:
         raise SystemExit(f"no cluster came about within {READY_SECONDS_MAX} s: see {self.directory}")
 
     def request(self, at, method, path):
-        request = urllib.request.Request(f"http://{self.doors[at]}{path}", method=method)
-        with urllib.request.urlopen(request, timeout=5) as response:
+        scheme = "https" if self.ca else "http"
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        request = urllib.request.Request(f"{scheme}://{self.doors[at]}{path}", method=method, headers=headers)
+        with urllib.request.urlopen(request, timeout=5, context=self.trust) as response:
             return response.status
 
     def leader(self):
