@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use client::members::{Action, Change, Log, Members, Planned};
 use client::{Client, Part};
 
+use crate::confirm::confirmed;
 use crate::global::Global;
 use terminal::show;
 use wire::quantity;
@@ -68,7 +69,8 @@ The others are filled with what it holds first. When this is done it may be stop
 deleted.
 
 Example:
-  logberg members remove 3 --plan")]
+  logberg members remove 3 --plan
+  logberg members remove 3 --yes")]
     Remove {
         #[arg(value_name = "ID")]
         node: u64,
@@ -81,7 +83,8 @@ For a node that lost its disk: start it with an empty directory and --join, and 
 new one.
 
 Example:
-  logberg members replace 3 4")]
+  logberg members replace 3 4 --plan
+  logberg members replace 3 4 --yes")]
     Replace {
         #[arg(value_name = "OLD")]
         old: u64,
@@ -140,6 +143,9 @@ struct How {
     /// Do not follow it to its end
     #[arg(long)]
     no_wait: bool,
+    /// Take a node out without asking
+    #[arg(long, conflicts_with = "plan")]
+    yes: bool,
 }
 
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -199,6 +205,16 @@ impl Arguments {
                 true => show::print_json(&planned),
                 false => Ok(()),
             };
+        }
+        let leaves = planned.leaves.iter().map(|id| format!("node {id}"));
+        let leaves: Vec<String> = leaves.collect();
+        // Who says --force has read what is risked.
+        if !leaves.is_empty() && !planned.nothing && !how.force {
+            let what = format!(
+                "{} leaves the cluster permanently, and that id is never used again",
+                leaves.join(" and ")
+            );
+            confirmed(&what, how.yes)?;
         }
         // Also what is wanted already: it may not be in force everywhere, and then this waits.
         let change = Change {

@@ -120,11 +120,11 @@ fn a_host_that_leaves_for_good_leaves_its_log_whole_on_the_others() {
     let (mut cluster, id) = on_two_of_four();
     let content = Content::new(3, 6 << 20);
     cluster.append(LOG, &[], content);
-    cluster.run_well(&["members", "replace", "3", "4", "--timeout", "60"]);
+    cluster.run_well(&["members", "replace", "3", "4", "--timeout", "60", "--yes"]);
     wait_weights(&cluster, LOG, &[(2, 1), (4, 1)]);
     wait_weights(&cluster, "main", &[(1, 1), (2, 1), (4, 1)]);
     // The request is repeated by an operator who did not hear that it was done.
-    let again = cluster.run_well(&["members", "replace", "3", "4"]);
+    let again = cluster.run_well(&["members", "replace", "3", "4", "--yes"]);
     assert!(again.contains("nothing to change"), "{again}");
     cluster.nodes[2].kill();
     fs::remove_dir_all(&cluster.nodes[2].data).expect("it may go");

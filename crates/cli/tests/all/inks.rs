@@ -49,7 +49,7 @@ fn a_node_whose_records_were_in_memory_comes_back_as_a_new_one() {
     let path = status["write_path"].as_str().expect("a text").to_owned();
     assert!(path.contains("ram: nothing survives"), "{path}");
     cluster.nodes[lost].id = 4;
-    cluster.run_well(&["members", "replace", &id, "4", "--timeout", "60"]);
+    cluster.run_well(&["members", "replace", &id, "4", "--timeout", "60", "--yes"]);
     cluster.wait_whole();
     cluster.check_same("main", &[content]);
     for node in &cluster.nodes {

@@ -125,7 +125,7 @@ fn a_follower_is_replaced_under_load_and_its_writers_stream_is_not_cut() {
     let line = "logberg/1 append main\n";
     let mut raw = Raw::say(&cluster.nodes[leader].listen, line);
     assert!(raw.line().starts_with("stream "));
-    let mut replacing = cluster.spawn(&["members", "replace", &id, "4"]);
+    let mut replacing = cluster.spawn(&["members", "replace", &id, "4", "--yes"]);
     let mut position = 0;
     let bytes = [7; 65536];
     // The writer goes on while the change lasts, and a while longer.
@@ -186,7 +186,14 @@ fn the_leader_is_removed_and_its_writer_goes_on() {
         || (cluster.nodes[leader].output_bytes("main") > 0).then_some(()),
         || cluster.logs(),
     );
-    cluster.run_well(&["members", "remove", &id.to_string(), "--timeout", "60"]);
+    cluster.run_well(&[
+        "members",
+        "remove",
+        &id.to_string(),
+        "--timeout",
+        "60",
+        "--yes",
+    ]);
     let output = appending.wait();
     assert_eq!(
         output.status.code(),
@@ -257,7 +264,7 @@ fn a_lost_disk_comes_back_as_a_new_id_which_takes_the_weight() {
     };
     wait_for(joined, || cluster.logs());
     cluster.nodes[lost].id = 4;
-    cluster.run_well(&["members", "replace", &id, "4"]);
+    cluster.run_well(&["members", "replace", &id, "4", "--yes"]);
     let kept = (1..=4)
         .filter(|node| node.to_string() != id)
         .map(|node| (node, 1));
@@ -271,7 +278,7 @@ fn what_would_be_a_mistake_is_refused_with_a_reason() {
     let mut cluster = with_a_fourth();
     let said = refused(&cluster, &["members", "add", "9"], 5);
     assert!(said.contains("there is no node 9"), "{said}");
-    let said = refused(&cluster, &["members", "replace", "3", "2"], 4);
+    let said = refused(&cluster, &["members", "replace", "3", "2", "--yes"], 4);
     assert!(said.contains("is a member of directory already"), "{said}");
     let said = refused(&cluster, &["members", "weight", "3", "2000000"], 4);
     assert!(said.contains("1048576 is the most"), "{said}");
@@ -297,7 +304,9 @@ fn what_would_be_a_mistake_is_refused_with_a_reason() {
         plan.contains("multiply all by 2") && plan.contains("divide all by 2"),
         "{plan}"
     );
-    cluster.run_well(&["members", "replace", "3", "4"]);
+    let unsure = refused(&cluster, &["members", "replace", "3", "4"], 2);
+    assert!(unsure.contains("say --yes"), "{unsure}");
+    cluster.run_well(&["members", "replace", "3", "4", "--yes"]);
     wait_weights(&cluster, &[(1, 1), (2, 1), (4, 1)]);
     cluster.nodes[2].kill();
     // One of three is dead: without another one there is no quorum.
@@ -316,7 +325,11 @@ fn what_would_be_a_mistake_is_refused_with_a_reason() {
         silent.then_some(())
     };
     wait_for(silent, || cluster.logs());
-    let said = refused(&cluster, &["members", "remove", &other.to_string()], 4);
+    let said = refused(
+        &cluster,
+        &["members", "remove", &other.to_string(), "--yes"],
+        4,
+    );
     assert!(said.contains("which is no quorum"), "{said}");
 }
 
@@ -326,10 +339,10 @@ fn three_shrink_to_one_that_answers_and_never_to_none() {
     let content = Content::new(1, 500_000);
     cluster.append("main", &[], content);
     for node in ["2", "3"] {
-        cluster.run_well(&["members", "remove", node, "--timeout", "60"]);
+        cluster.run_well(&["members", "remove", node, "--timeout", "60", "--yes"]);
     }
     wait_weights(&cluster, &[(1, 1)]);
-    let said = refused(&cluster, &["members", "remove", "1"], 4);
+    let said = refused(&cluster, &["members", "remove", "1", "--yes"], 4);
     assert!(said.contains("would have no member left"), "{said}");
     for index in [1, 2] {
         cluster.nodes[index].kill();
@@ -433,7 +446,7 @@ fn a_silent_node_that_alone_holds_bytes_is_not_dropped_even_if_that_is_forced() 
         },
         || cluster.logs(),
     );
-    let said = refused(&cluster, &["members", "remove", "3"], 4);
+    let said = refused(&cluster, &["members", "remove", "3", "--yes"], 4);
     assert!(said.contains(alone) && said.contains("start it"), "{said}");
     let forced = cluster.run_well(&["members", "remove", "3", "--force", "--no-wait"]);
     assert!(forced.contains(&format!("RISK  {alone}")), "{forced}");
@@ -445,7 +458,7 @@ fn a_silent_node_that_alone_holds_bytes_is_not_dropped_even_if_that_is_forced() 
     };
     wait_for(waits, || cluster.logs());
     cluster.nodes[2].start();
-    cluster.run_well(&["members", "remove", "3", "--timeout", "60"]);
+    cluster.run_well(&["members", "remove", "3", "--timeout", "60", "--yes"]);
     wait_weights(&cluster, &[(1, 1), (2, 1)]);
     cluster.nodes[2].kill();
     cluster.check_node(0, "main", &[content]);

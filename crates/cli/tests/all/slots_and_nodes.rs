@@ -63,7 +63,7 @@ fn nodes_come_and_go_while_slots_move() {
 
     // Another dies for good, and the new one takes its place in every log.
     cluster.nodes[2].kill();
-    cluster.run_well(&["members", "replace", "3", "4", "--timeout", "60"]);
+    cluster.run_well(&["members", "replace", "3", "4", "--timeout", "60", "--yes"]);
 
     // A third one's group gives all that it has to the others.
     let leave = ["kv", "leave", "kv-1-of-3"];
