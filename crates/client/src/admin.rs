@@ -91,12 +91,12 @@ impl Client {
         let told = status.nodes.iter().map(|node| node.address.clone());
         let mut others: Vec<String> = others.into_iter().chain(told).collect();
         others.retain(|server| *server != status.address);
-        let asked = others.iter().filter_map(|server| {
-            let other = self.status_of(server).ok()?;
+        let deadline = self.deadline();
+        let mut asked = others.iter().filter_map(|server| {
+            let other = self.cluster.ask_for_status(server, deadline)?;
             (other.cluster == status.cluster && !is_removed(&other)).then_some(other)
         });
-        let other = asked.into_iter().next();
-        Ok(other.unwrap_or(status))
+        Ok(asked.next().unwrap_or(status))
     }
 
     fn any_status(&self) -> Result<Status, AdminError> {

@@ -51,20 +51,20 @@ impl fmt::Display for Mode {
     }
 }
 
-/// So long may a handshake take.
+/// The longest time of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// So long may the first byte take, by which TLS is told from plain text.
+/// The longest wait for the first byte, by which TLS is told from plain text.
 const FIRST_BYTE: Duration = Duration::from_secs(10);
 /// Nothing is accepted for so long after the process ran out of files.
 const PAUSE: Duration = Duration::from_millis(100);
-/// So many may have said nothing yet, or be shaking hands; beyond, the one that came first makes room.
+/// The number of connections that have said nothing yet, or are shaking hands; beyond, the one that came first makes room.
 const STRANGERS_MAX: usize = 256;
 /// The first byte of a handshake.
 const HANDSHAKE_RECORD: u8 = 0x16;
 /// The last words to who speaks in plain text are read within this.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// So many connections of TLS may clients have in this process. Clones share it.
+/// The number of TLS connections that clients may have in this process. Clones share it.
 #[derive(Clone)]
 pub struct Room(Arc<Semaphore>);
 

@@ -15,7 +15,7 @@ use crate::accept::Mode;
 use crate::directory::Directory;
 use crate::{pair, pump, runtime};
 
-/// So long may another node take to connect, and to shake hands.
+/// The time that another node has to connect, and to shake hands.
 const CONNECT: Duration = Duration::from_secs(5);
 /// ‡ Who does not answer a handshake within this speaks plain text, as far as a node knows that accepts both. Such a node is
 /// protected from who listens, and not from who changes what is sent: `require` is.

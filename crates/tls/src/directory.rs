@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
@@ -111,12 +111,15 @@ impl Loaded {
             .build()
             .map_err(|error| unusable(ca, &error))?;
         let versions = &[&rustls::version::TLS13];
-        let accepts = ServerConfig::builder_with_provider(provider.clone())
+        let mut accepts = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| unusable(certificate, &error))?
             .with_client_cert_verifier(whom)
             .with_single_cert(chain.clone(), secret.clone_key())
             .map_err(|error| unusable(certificate, &error))?;
+        // ‡ Who resumes shows no certificate: his would be that of a while ago.
+        accepts.session_storage = Arc::new(NoServerSessionStorage {});
+        accepts.send_tls13_tickets = 0;
         let mut serves_http = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| unusable(certificate, &error))?

@@ -1,7 +1,7 @@
 //! Two sockets that are one another's other side, and what the far end's connection came to.
 //!
 //! ‡ An end of a pair reads an end of stream alike whether the connection behind it ended or broke, and a stream that was
-//! cut off would be taken for a whole one. So the pump says which it was before it closes its own end.
+//! cut off would be taken for a whole one. So the pump says that it ended, before it closes its own end; a pump that is gone without a word has broken it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,8 +18,8 @@ const PAIR_BYTES: usize = 128 << 10;
 /// What both ends know.
 #[derive(Debug, Default)]
 pub struct Ends {
-    /// The connection broke: the near end's end of stream is none.
-    broken: AtomicBool,
+    /// The other side said that this is all. ‡ Until then an end of stream is none, whatever becomes of the pump.
+    whole: AtomicBool,
     /// The near end was closed by a reset.
     reset: AtomicBool,
     /// Nobody has the near end any more.
@@ -31,8 +31,8 @@ pub struct Ends {
 pub struct Near(Arc<Ends>);
 
 impl Ends {
-    pub fn say_broken(&self) {
-        self.broken.store(true, Ordering::Release);
+    pub fn say_whole(&self) {
+        self.whole.store(true, Ordering::Release);
     }
 
     pub fn is_reset(&self) -> bool {
@@ -46,7 +46,7 @@ impl Ends {
 
 impl linux::FarEnd for Near {
     fn is_broken(&self) -> bool {
-        self.0.broken.load(Ordering::Acquire)
+        !self.0.whole.load(Ordering::Acquire)
     }
 
     fn reset(&self) {

@@ -21,7 +21,7 @@ use crate::pair::Ends;
 
 /// Memory for one way, of which the system gives what is used.
 const BUFFER_BYTES: usize = 64 << 10;
-/// So long may the other side take to end once nobody has the near end any more: a reset would overtake what it was sent last.
+/// The time that the other side has to end once nobody has the near end any more: a reset would overtake what it was sent last.
 const LINGER: Duration = Duration::from_secs(1);
 /// Whoever waits for pumps looks so often.
 const LOOK: Duration = Duration::from_millis(5);
@@ -77,14 +77,10 @@ pub async fn run(outer: TlsStream<TcpStream>, inner: UnixStream, ends: Arc<Ends>
         (&mut from_inner, &mut to_inner),
         &ends,
     );
-    match how.await {
-        Ended::Broke => ends.say_broken(),
-        Ended::Reset => {
-            let outer = from_outer.unsplit(to_outer);
-            let (socket, _) = outer.get_ref();
-            let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
-        }
-        Ended::Whole | Ended::Unread => {}
+    if how.await == Ended::Reset {
+        let outer = from_outer.unsplit(to_outer);
+        let (socket, _) = outer.get_ref();
+        let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
     }
 }
 
@@ -100,7 +96,7 @@ async fn both(
     ends: &Ends,
 ) -> Ended {
     let outward = outward(from_inner, to_outer, ends);
-    let inward = inward(from_outer, to_inner);
+    let inward = inward(from_outer, to_inner, ends);
     tokio::pin!(outward, inward);
     tokio::select! {
         how = &mut outward => match how {
@@ -120,12 +116,17 @@ async fn both(
     timeout(LINGER, inward).await.unwrap_or(Ended::Unread)
 }
 
-async fn inward(from: &mut ReadHalf<TlsStream<TcpStream>>, to: &mut OwnedWriteHalf) -> Ended {
+async fn inward(
+    from: &mut ReadHalf<TlsStream<TcpStream>>,
+    to: &mut OwnedWriteHalf,
+    ends: &Ends,
+) -> Ended {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut is_read = true;
     loop {
         match from.read(&mut buffer).await {
             Ok(0) => {
+                ends.say_whole();
                 let _ = to.shutdown().await;
                 return match is_read {
                     true => Ended::Whole,
@@ -289,6 +290,19 @@ mod tests {
             let (_near, bytes) = read_all(near).await;
             assert_eq!(bytes, b"a part");
             assert!(word.is_broken());
+        });
+    }
+
+    #[test]
+    fn a_stream_whose_pump_is_gone_is_broken() {
+        block_on(async {
+            let ((near, word), (far, ends)) = pair::new().expect("a pair");
+            let near = Near::from(near);
+            near.set_nonblocking(false).expect("a socket");
+            // What a panic leaves behind.
+            drop((far, ends));
+            let (_near, bytes) = read_all(near).await;
+            assert!(bytes.is_empty() && word.is_broken());
         });
     }
 

@@ -1,8 +1,8 @@
 //! How much of a log is kept: what a new bound deletes is said first, and asked for.
 
 use anyhow::Result;
-use client::Client;
 use client::admin::LogStatus;
+use client::{AdminError, Client};
 use serde::Serialize;
 use terminal::show;
 use wire::{Retention, quantity};
@@ -42,7 +42,10 @@ pub fn agreed(
         look(client, name)
     };
     let kept = seen.as_ref().map(|log| log.output_bytes);
-    let before = client.log(name).ok();
+    let before = match client.log(name) {
+        Err(error @ AdminError::UnknownLog { .. }) => return Err(error.into()),
+        before => before.ok(),
+    };
     let before: Option<Retention> = before.and_then(|log| log.retention.parse().ok());
     let over = kept.zip(retention.max_bytes);
     let over = over.map(|(kept, most)| kept.saturating_sub(most));
@@ -55,13 +58,17 @@ pub fn agreed(
         show::print_json(&Planned {
             name,
             retention: retention.to_string(),
-            min_copies: seen.map_or(0, |log| log.min_copies),
+            min_copies: seen.as_ref().map_or(0, |log| log.min_copies),
             plan: true,
-            deletes_bytes: over.or((!by_age).then_some(0)),
+            deletes_bytes: over.or((seen.is_some() && !by_age).then_some(0)),
         })?;
         return Ok(false);
     }
     let mut goes = Vec::new();
+    // ‡ Nobody tells what is there: that is no reason to delete it unasked.
+    if seen.is_none() && !retention.is_forever() {
+        goes.push(format!("what {name} holds beyond {retention}"));
+    }
     if let Some(over) = over.filter(|over| *over > 0) {
         goes.push(format!("about {} of {name}", quantity::shown(over)));
     }
