@@ -33,7 +33,7 @@ AGAIN_AFTER_SECONDS = 0.1
 WINDOW_BYTES = 4 << 20
 DATA_BYTES_MAX = 4 << 20
 # The codes of docs/wire.md after which the same request may succeed, there or elsewhere.
-TRY_AGAIN = {"not-leader", "no-quorum", "not-here", "shutting-down", "overloaded", "not-in-force"}
+TRY_AGAIN = {"not-leader", "no-quorum", "not-here", "shutting-down", "overloaded", "not-in-force", "too-late"}
 
 
 class Refused(Exception):

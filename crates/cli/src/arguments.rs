@@ -13,17 +13,20 @@ Exit codes:
   2  wrong usage
   3  nobody reachable, no quorum, or no answer in time
   4  refused: the log has a writer or too many streams, another writer took over, a disk is full,
-     too great a risk, a node cannot lead, a directory is in use or not empty, a place lies behind the
-     end, a log has too few voters for so many copies, a token is asked for, or the one that was shown
-     does not allow it
+     too great a risk, a node cannot lead, a directory is in use or not empty, a place lies
+     behind the end, a log has too few voters for so many copies, a token is asked for, or the
+     one that was shown does not allow it
   5  no such log, stream, node or file
   6  bytes arrived damaged, or a node answered what cannot be
   7  the bytes asked for were trimmed
-  8  status: all is served, and something is wrong; 13 if appends are refused, 3 if something is not served
+  8  status: all is served, and something is wrong; 13 if appends are refused, 3 if something is
+     not served
   9  acknowledged bytes are lost, or a node cannot start from its directory
-  10 agreed for good, and not yet in force in some log or at some node; repeat the command to wait for it
+  10 agreed for good, and not yet in force in some log or at some node; repeat the command to
+     wait for it
   11 read: the named stream was cut: its writer vanished or was superseded
-  12 done, but the answer could not be written to standard output: it is on standard error
+  12 the answer could not be written to standard output: it is on standard error; what it says is
+     done is done
   13 status: appends to a log are refused, and all is read
 
 Environment:

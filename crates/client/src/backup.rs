@@ -14,6 +14,7 @@
 
 mod format;
 mod link;
+mod listed;
 mod restore;
 mod rows;
 mod set;

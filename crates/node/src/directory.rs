@@ -7,6 +7,7 @@ pub mod members;
 mod standing;
 pub mod tokens;
 pub mod wishes;
+mod worded;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

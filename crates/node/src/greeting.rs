@@ -99,7 +99,7 @@ impl Greetings {
         for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {
             self.by_conn.remove(&conn);
             let refusal = Refusal::new(
-                "bad-request",
+                "too-late",
                 "no request line came in time; begin with a line as in docs/wire.md",
             );
             env.refuse(conn, refusal);

@@ -15,6 +15,7 @@ use node::config::NodeConfig;
 use ops::{Disk, MachineId};
 use terminal::exit::{Failure, Kind};
 
+use crate::listening;
 use crate::secure::Secure;
 
 /// The machine that a node's letters go to.
@@ -90,14 +91,7 @@ pub fn start(
             stopper,
             thread,
         }),
-        Ok(Err(error)) => Err(failed(match error.kind() {
-            io::ErrorKind::AddrInUse => format!(
-                "{listen} is in use by another process: stop that one, or choose another address with --kv"
-            ),
-            io::ErrorKind::Unsupported => error.to_string(),
-            _ => format!("cannot serve keys on {listen}: {error}; choose another address with --kv"),
-        })
-        .into()),
+        Ok(Err(error)) => Err(listening::refused("serve keys", &listen, "--kv", &error).into()),
         Err(_) => Err(failed("the door for clients of keys did not start".to_owned()).into()),
     }
 }

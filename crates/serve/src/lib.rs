@@ -13,6 +13,7 @@ mod arguments;
 mod chains;
 mod config;
 mod door;
+mod listening;
 mod logs;
 mod settings;
 mod sockets;

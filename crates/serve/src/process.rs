@@ -18,7 +18,7 @@ use terminal::exit::{Failure, Kind};
 
 use crate::secure::{self, Secure};
 use crate::sockets::Inner;
-use crate::{admin, door, in_memory, sockets, streams};
+use crate::{admin, door, in_memory, listening, sockets, streams};
 
 /// Clients by TLS are sent the last words within this.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -106,20 +106,9 @@ pub fn serve(
         std::io::ErrorKind::InvalidInput => Failure::usage(error.to_string()).into(),
         _ => anyhow::Error::new(error).context("cannot set up the event loop"),
     })?;
-    let bound = kernel.bind(&config.listen).map_err(|error| {
-        let sentence = match error.kind() {
-            std::io::ErrorKind::AddrInUse => format!(
-                "{} is in use by another process: stop that one, or choose another address with --listen",
-                config.listen
-            ),
-            _ => format!("cannot listen on {}: {error}; choose another address with --listen", config.listen),
-        };
-        let kind = match error.kind() {
-            std::io::ErrorKind::InvalidInput => Kind::Usage,
-            _ => Kind::Failure,
-        };
-        Failure::new(kind, sentence)
-    })?;
+    let bound = kernel
+        .bind(&config.listen)
+        .map_err(|error| listening::refused("listen", &config.listen, "--listen", &error))?;
     sockets::warn_of_strangers(bound, tls.as_ref());
     sockets::bind_also(&mut kernel, also, tls.as_ref())?;
     let transport = tls.as_ref().map(Secure::transport);
@@ -270,12 +259,8 @@ fn warn_of_other_clusters(
 }
 
 fn serve_admin(admin: &str, node: Inner, rights: Arc<RightsBoard>) -> Result<()> {
-    let bound = admin::serve(admin, node, rights).map_err(|error| {
-        let sentence = format!(
-            "cannot serve /metrics on {admin}: {error}; choose another address with --admin"
-        );
-        Failure::new(Kind::Failure, sentence)
-    })?;
+    let bound = admin::serve(admin, node, rights)
+        .map_err(|error| listening::refused("serve /metrics", admin, "--admin", &error))?;
     tracing::info!(address = %bound, "serving /metrics, /healthz and /livez");
     if !bound.ip().is_loopback() {
         tracing::warn!(address = %bound, "without `logberg auth enable` anyone who can reach this address can read metrics");

@@ -1,6 +1,5 @@
 //! The addresses of a node besides its first: more of TCP, Unix sockets, and the socket in its own directory.
 
-use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use client::{Client, Timeouts, Transport};
 use linux::{Kernel, UNIX, UnixAddress};
 use terminal::exit::{Failure, Kind};
 
+use crate::listening;
 use crate::secure::Secure;
 use crate::settings::Settings;
 
@@ -53,15 +53,15 @@ impl Settings {
 /// Takes the addresses besides the first.
 pub fn bind_also(kernel: &mut Kernel, also: &[String], tls: Option<&Secure>) -> Result<()> {
     for address in also {
-        let bound = kernel.bind_also(address).map_err(|error| {
-            let sentence = match error.kind() {
-                ErrorKind::AddrInUse if !address.starts_with(UNIX) => format!(
-                    "{address} is in use: stop what listens there, or choose another address with --listen"
+        let bound = kernel
+            .bind_also(address)
+            .map_err(|error| match address.starts_with(UNIX) {
+                true => Failure::new(
+                    Kind::Failure,
+                    format!("cannot listen on {address}: {error}"),
                 ),
-                _ => format!("cannot listen on {address}: {error}"),
-            };
-            Failure::new(Kind::Failure, sentence)
-        })?;
+                false => listening::refused("listen", address, "--listen", &error),
+            })?;
         match bound {
             Some(bound) => warn_of_strangers(bound, tls),
             None => tracing::info!(address, "listening"),

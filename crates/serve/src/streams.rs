@@ -20,8 +20,8 @@ use rustix::process::{Resource, getrlimit};
 use spaces::{Moved, Noticed, Spaces};
 use terminal::exit::{Failure, Kind};
 
-use crate::logs;
 use crate::sockets::Inner;
+use crate::{listening, logs};
 
 /// The machine that a node's letters about spaces go to.
 pub const SPACES: MachineId = MachineId(2);
@@ -179,17 +179,8 @@ pub fn start(
 /// Takes the door's address, so that a port in use is found out first.
 fn listen(settings: &Settings) -> Result<TcpListener> {
     let address = &settings.listen;
-    let refused = |error: io::Error| {
-        let sentence = match error.kind() {
-            io::ErrorKind::AddrInUse => format!(
-                "{address} is in use by another process: stop that one, or choose another address with --http"
-            ),
-            _ => format!(
-                "cannot serve streams and logs on {address}: {error}; choose another address with --http"
-            ),
-        };
-        Failure::new(Kind::Failure, sentence)
-    };
+    let refused =
+        |error: io::Error| listening::refused("serve streams and logs", address, "--http", &error);
     let listener = TcpListener::bind(address).map_err(refused)?;
     let bound = listener.local_addr().map_err(refused)?;
     match (bound.ip().is_loopback(), settings.insecure) {

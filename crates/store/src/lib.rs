@@ -50,7 +50,7 @@ pub use index::SegmentIndex;
 /// The owner of a directory and its logs; and the names of the small files beside them.
 pub use manifest::{LOCK_FILE, MANIFEST_FILE, Manifest, ManifestError, ManifestLog, PEERS_FILE};
 /// A log's output, read from a directory that no process serves.
-pub use offline::{OfflineError, OfflinePiece, ReadOffline};
+pub use offline::{Lacks, OfflineError, OfflinePiece, ReadOffline};
 /// The findings of a start.
 pub use read::Reach;
 pub use recover::{RecoverError, RecoveredRecord, RecoveryReport, recovered};

@@ -36,6 +36,7 @@ pub struct ReadOffline {
     /// Counts searches in indexes, for least recently used.
     uses: u64,
     report: RecoveryReport,
+    lacks: Option<Lacks>,
     /// The first slot not known chosen.
     known: Slot,
 }
@@ -113,6 +114,33 @@ pub enum OfflineError {
     Replay(#[from] ReplayError),
 }
 
+/// Bytes that are chosen, not trimmed, and in no file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lacks {
+    pub bytes: u64,
+    /// The first of them.
+    pub stream: StreamName,
+    pub from: StreamPosition,
+}
+
+fn lacks(store: &Store, state: &LogState) -> Option<Lacks> {
+    if state.configuration.is_auxiliary(store.config.identity.node) {
+        return None;
+    }
+    let mut missing = state.streams.iter().flat_map(|stream| {
+        let output = stream.trimmed..stream.length;
+        let missing = store.holdings().missing(stream.name, output);
+        missing.map(|range| (stream.name, range))
+    });
+    let (stream, first) = missing.next()?;
+    let more: u64 = missing.map(|(_, range)| range.end.0 - range.start.0).sum();
+    Some(Lacks {
+        bytes: first.end.0 - first.start.0 + more,
+        stream,
+        from: first.start,
+    })
+}
+
 /// A disk that is looked at and not touched: files that recovery would put aside stay where they are.
 struct LookOnly<'a>(&'a mut dyn Disk);
 
@@ -161,6 +189,7 @@ impl ReadOffline {
             windows: Vec::new(),
             uses: 0,
             report,
+            lacks: lacks(store, state),
             known: state.next,
         }
     }
@@ -169,6 +198,12 @@ impl ReadOffline {
     /// [`ReadOffline::next`] says so.
     pub fn report(&self) -> &RecoveryReport {
         &self.report
+    }
+
+    /// Bytes of the output that none of the files has: they went with files, or were never fetched. A node that is no full voter need
+    /// have none.
+    pub fn lacks(&self) -> Option<Lacks> {
+        self.lacks
     }
 
     /// The next bytes, or `None` after the last.

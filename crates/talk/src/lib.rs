@@ -28,6 +28,7 @@ mod ask;
 mod known;
 mod links;
 mod lookout;
+mod owed;
 mod question;
 mod read;
 mod ring;

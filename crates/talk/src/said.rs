@@ -173,6 +173,8 @@ pub(crate) fn elsewhere(refusal: &Refusal) -> Option<Said> {
         Code::ShuttingDown => Some(Said::ShuttingDown),
         Code::Overloaded => Some(Said::Overloaded),
         Code::NotHere => Some(Said::NotHere),
+        // It had the connection, and not what was asked.
+        Code::TooLate => Some(Said::Silent),
         Code::WrongCluster => {
             let cluster = refusal.value("cluster").unwrap_or_default();
             Some(Said::OtherCluster(cluster))

@@ -12,6 +12,7 @@ use wire::{Answer, Ask, Code, Refusal};
 use crate::known::{Known, is_a_cluster, names_clusters};
 use crate::links::{Input, Lines, Link, Links};
 use crate::lookout::{Lookout, OWED};
+use crate::owed::Owed;
 use crate::question::Question;
 use crate::said::{Said, Timeouts, Unreachable, elsewhere};
 use crate::search::{Next, Search};
@@ -48,8 +49,7 @@ enum Stage {
 struct Asked {
     link: Link,
     lines: Lines,
-    /// Since when an answer is owed, or the next piece of one.
-    since: Duration,
+    owed: Owed,
     /// After so long others are asked.
     patience: Duration,
     names_cluster: bool,
@@ -121,7 +121,7 @@ impl Seeker {
             ..
         }) = &mut self.exchange
         {
-            (asked.since, asked.patience) = (now, patience);
+            (asked.owed, asked.patience) = (Owed::from(now), patience);
         }
     }
 
@@ -157,7 +157,7 @@ impl Seeker {
                         true => timeouts.silence,
                         false => asked.patience.min(timeouts.silence),
                     };
-                    let owed = asked.since.saturating_add(patience);
+                    let owed = asked.owed.since().saturating_add(patience);
                     lookout.deadline().map_or(owed, |look| look.min(owed))
                 }
             },
@@ -234,7 +234,7 @@ impl Seeker {
                     exchange.stage = Stage::Asked(Asked {
                         link,
                         lines: Lines::default(),
-                        since: lent.now,
+                        owed: Owed::from(lent.now),
                         patience: OWED,
                         names_cluster: cluster.is_some(),
                     });
@@ -297,8 +297,7 @@ impl Asked {
     ) -> Option<Result<Answer, Said>> {
         match input {
             Input::Received(link, bytes) if *link == self.link => {
-                // Slow is not silent.
-                self.since = lent.now;
+                self.owed.came(lent.now, bytes.len());
                 self.lines.push(bytes);
             }
             Input::Lost(link, said) if *link == self.link => return Some(Err(said.clone())),
@@ -316,7 +315,7 @@ impl Asked {
         if lent.lookout.handle(*now, links, lent.known, input) {
             return Some(Err(Said::Silent));
         }
-        let silent = now.saturating_sub(self.since);
+        let silent = now.saturating_sub(self.owed.since());
         if silent >= lent.timeouts.silence {
             return Some(Err(Said::Silent));
         }

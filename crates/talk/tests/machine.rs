@@ -132,6 +132,35 @@ fn a_server_that_is_to_answer_alone_is_not_left_for_one_that_it_names() {
     assert_eq!(wanted, ["connect a:1"]);
 }
 
+/// When a server that drips a line is left.
+fn left_at(dripped: &[u8], each: Duration, piece: usize) -> Option<Duration> {
+    let mut known = known(&["a:1"]).alone();
+    let until = ms(1000);
+    let mut asker = Asker::new(ms(0), &known, Ask::Metrics, Timeouts::default(), until);
+    asker.handle(ms(0), &mut known, &Input::Time);
+    let (_, link) = wants(|| asker.poll_output());
+    let link = link.expect("it dials");
+    asker.handle(ms(1), &mut known, &Input::Connected(link));
+    let mut now = ms(1);
+    for bytes in dripped.chunks(piece) {
+        now += each;
+        asker.handle(now, &mut known, &Input::Received(link, bytes.into()));
+        if let Some(outcome) = asker.outcome() {
+            return outcome.is_err().then_some(now);
+        }
+    }
+    panic!("it is over by now")
+}
+
+#[test]
+fn a_server_that_brings_an_answer_drop_by_drop_is_as_good_as_silent() {
+    let line = [&b"ok "[..], &[b'x'; 20_000], b"\n"].concat();
+    let silence = Timeouts::default().silence;
+    let left = left_at(&line, ms(900), 1).expect("it is not waited for");
+    assert!(left <= silence + ms(1000), "{left:?}");
+    assert_eq!(left_at(&line, ms(900), 1000), None, "slow is not silent");
+}
+
 #[test]
 fn a_silent_server_is_left_for_the_one_that_others_say_leads() {
     let mut known = known(&["a:1", "b:1"]);

@@ -270,6 +270,7 @@ fn of_refusal(refusal: &client::Refusal) -> Kind {
         | Code::NotHere
         | Code::NoMachine
         | Code::ShuttingDown
+        | Code::TooLate
         | Code::Overloaded => Kind::Unreachable,
         Code::Trimmed => Kind::Trimmed,
         Code::NotInForce => Kind::NotInForce,

@@ -42,7 +42,13 @@ pub fn refuse_usage(program: &str, error: &clap::Error, json: bool) -> ExitCode 
     if error.kind() == ErrorKind::DisplayVersion && json {
         let text = error.render().to_string();
         let (name, version) = text.trim().split_once(' ').unwrap_or((program, ""));
-        let object = serde_json::json!({ "name": name, "version": version });
+        let (version, speaks) = version
+            .split_once(" (speaks version ")
+            .unwrap_or((version, ""));
+        let mut object = serde_json::json!({ "name": name, "version": version });
+        if let Some(speaks) = speaks.strip_suffix(')') {
+            object["speaks"] = speaks.into();
+        }
         let _ = show::print_json(&object);
         return ExitCode::SUCCESS;
     }

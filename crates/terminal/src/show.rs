@@ -21,7 +21,8 @@ pub fn print(text: impl std::fmt::Display) -> Result<()> {
         io::ErrorKind::BrokenPipe => error.into(),
         _ => {
             let text = text.to_string();
-            let sentence = format!("done, but standard output cannot be written ({error}): {text}");
+            let sentence =
+                format!("standard output cannot be written ({error}); the answer was: {text}");
             Failure::new(Kind::Unsaid, sentence).into()
         }
     })

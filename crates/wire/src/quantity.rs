@@ -47,6 +47,14 @@ pub fn at_least_one(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A number of things: `1 stream`, `2 streams`. Regular nouns alone.
+pub fn counted(count: impl Into<u64>, noun: &str) -> String {
+    match count.into() {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}
+
 /// Parses a duration in seconds: `20`, `500ms`, `20s`, `1.5m`.
 pub fn seconds(text: &str) -> Result<f64, String> {
     match timed(text) {

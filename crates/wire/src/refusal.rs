@@ -42,6 +42,7 @@ macro_rules! codes {
 
 codes! {
     BadRequest = "bad-request",
+    TooLate = "too-late",
     Unauthenticated = "unauthenticated",
     Forbidden = "forbidden",
     TlsRequired = "tls-required",

@@ -106,7 +106,9 @@ impl fmt::Display for Retention {
         for (bound, units) in [(self.max_bytes, &SIZES[..]), (self.max_age_s, &AGES[..])] {
             let Some(amount) = bound else { continue };
             // The last unit is 1, so there is always one.
-            let fits = |(_, factor): &&(&str, u64)| amount.is_multiple_of(*factor);
+            // Weeks are read and not written: whoever says 7d finds 7d.
+            let fits =
+                |(unit, factor): &&(&str, u64)| *unit != "w" && amount.is_multiple_of(*factor);
             if let Some((unit, factor)) = units.iter().find(fits) {
                 write!(f, "{separator}{}{unit}", amount / factor)?;
                 separator = ",";

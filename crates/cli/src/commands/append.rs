@@ -196,9 +196,10 @@ impl Arguments {
         ))?;
         if statistics.reconnects > 0 {
             eprintln!(
-                "logberg: survived {} lost connection(s); the last stream of the chain is {}, and {} \
-                 bytes were sent twice",
-                statistics.reconnects, closed.last, statistics.bytes_resent
+                "logberg: survived {}; the last stream of the chain is {}, and {} bytes were sent twice",
+                quantity::counted(statistics.reconnects, "lost connection"),
+                closed.last,
+                statistics.bytes_resent
             );
         }
         Ok(())

@@ -8,7 +8,7 @@ use terminal::exit::{Kind, Said};
 use terminal::show;
 
 use super::heard;
-use super::token::moment;
+use super::token::{deed, moment};
 use crate::confirm::confirmed;
 use crate::global::Global;
 
@@ -171,7 +171,11 @@ fn said(global: &Global, told: AuthTold, heard_by: Option<Vec<u64>>) -> Result<(
 
 fn who(told: &WhoTold) -> String {
     let mut lines = vec![told.principal.clone()];
-    lines.extend(told.grants.iter().map(|grant| format!("  may {grant}")));
+    lines.extend(
+        told.grants
+            .iter()
+            .map(|grant| format!("  may {}", deed(grant))),
+    );
     if let Some(at) = told.expires_ms {
         lines.push(format!("  expires {}", moment(at)));
     }

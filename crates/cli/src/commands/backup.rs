@@ -245,17 +245,17 @@ fn tell(log: &str, to: &Path, taken: &Taken) -> Result<()> {
     }
     if let Some(state) = taken.header.state {
         return show::print(format_args!(
-            "{} row(s) of {log} ({}) saved to {}, as of position {}",
-            taken.rows,
+            "{} of {log} ({}) saved to {}, as of position {}",
+            quantity::counted(taken.rows, "row"),
             quantity::shown(taken.bytes),
             taken.path.display(),
             state.position
         ));
     }
     show::print(format_args!(
-        "{} of {log} in {} stream(s) saved to {}{}",
+        "{} of {log} in {} saved to {}{}",
         quantity::shown(taken.bytes),
-        taken.header.streams.len(),
+        quantity::counted(taken.header.streams.len() as u64, "stream"),
         taken.path.display(),
         match taken.header.part {
             1 => String::new(),
@@ -320,10 +320,11 @@ fn check(path: &Path, global: &Global) -> Result<()> {
     }
     if let Some(state) = header.state {
         return show::print(format_args!(
-            "{} is sound: {} part(s), the last of {}, {rows} row(s) of {} as of position {}",
+            "{} is sound: {}, the last of {}, {} of {} as of position {}",
             path.display(),
-            backup.parts.len(),
+            quantity::counted(backup.parts.len() as u64, "part"),
             header.made_at,
+            quantity::counted(rows, "row"),
             header.log,
             state.position
         ));
@@ -342,9 +343,9 @@ fn check(path: &Path, global: &Global) -> Result<()> {
     }
     show::print(show::lines(&table))?;
     show::print(format_args!(
-        "{} is sound: {} part(s), the last of {}, {} of {} in {} stream(s)",
+        "{} is sound: {}, the last of {}, {} of {} in {}",
         path.display(),
-        backup.parts.len(),
+        quantity::counted(backup.parts.len() as u64, "part"),
         header.made_at,
         quantity::shown(
             header
@@ -354,7 +355,7 @@ fn check(path: &Path, global: &Global) -> Result<()> {
                 .sum()
         ),
         header.log,
-        header.streams.len()
+        quantity::counted(header.streams.len() as u64, "stream")
     ))
 }
 
@@ -400,6 +401,7 @@ pub fn of_taking(error: TakeError) -> anyhow::Error {
         | TakeError::OtherLog { .. }
         | TakeError::Directory
         | TakeError::Machine(_) => Failure::new(Kind::Refused, error.to_string()).into(),
+        TakeError::Contradiction { .. } => Failure::new(Kind::Corrupt, error.to_string()).into(),
         // The exit codes of these errors are known.
         TakeError::Admin(error) => anyhow::Error::new(error),
         TakeError::Read(error) => anyhow::Error::new(error),

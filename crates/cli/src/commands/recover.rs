@@ -196,8 +196,12 @@ fn render(rescue: &Rescue, states: &[states::CarriedState]) -> String {
         ));
     }
     let gone: Vec<String> = rescue.gone.iter().map(u32::to_string).collect();
+    let nodes = match gone.len() {
+        1 => "node",
+        _ => "nodes",
+    };
     parts.push(format!(
-        "LOST for good: whatever node(s) {} acknowledged and this one never received. Nobody can say how much that is.",
+        "LOST for good: whatever {nodes} {} acknowledged and this one never received. Nobody can say how much that is.",
         gone.join(", ")
     ));
     parts.join("\n\n")

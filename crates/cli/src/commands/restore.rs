@@ -173,13 +173,16 @@ fn outcome(restored: &Restored) -> Outcome<'_> {
 fn render(restored: &Restored) -> String {
     if let Some(rows) = restored.rows {
         let (log, bytes) = (&restored.log, quantity::shown(restored.bytes));
-        return format!("the machine of {log} holds {rows} row(s) ({bytes})");
+        return format!(
+            "the machine of {log} holds {} ({bytes})",
+            quantity::counted(rows, "row")
+        );
     }
     let mut lines = vec![format!(
-        "log {} holds {} in {} stream(s)",
+        "log {} holds {} in {}",
         restored.log,
         quantity::shown(restored.bytes),
-        restored.streams
+        quantity::counted(restored.streams, "stream")
     )];
     let mut table = show::table(&["WAS", "IS"]);
     for (was, is) in &restored.names {
@@ -187,22 +190,27 @@ fn render(restored: &Restored) -> String {
     }
     lines.push(show::lines(&table));
     let lost = &restored.lost;
-    for (count, what) in [
+    for (count, one, many) in [
         (
             lost.chains_cut,
+            "begins a chain of its own: what it continued was trimmed",
             "begin chains of their own: what they continued was trimmed",
         ),
         (
             lost.streams_split,
             "came in several pieces that continue each other: leaders changed meanwhile",
+            "came in several pieces that continue each other: leaders changed meanwhile",
         ),
         (
             lost.streams_shifted,
+            "stands at lower positions, by what was trimmed of it",
             "stand at lower positions, by what was trimmed of them",
         ),
     ] {
+        let does = if count == 1 { one } else { many };
         if count > 0 {
-            lines.push(format!("{count} stream(s) {what}"));
+            let streams = quantity::counted(count, "stream");
+            lines.push(format!("{streams} {does}"));
         }
     }
     if restored.min_copies > 0 {

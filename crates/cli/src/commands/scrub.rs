@@ -189,8 +189,10 @@ fn sentences(log: &str, last: &ScrubReport) -> Vec<String> {
     )];
     if last.damaged > 0 {
         lines.push(format!(
-            "{log}: {} damaged place(s) found, {} repaired, {} trimmed since",
-            last.damaged, last.repaired, last.trimmed
+            "{log}: {} found, {} repaired, {} trimmed since",
+            quantity::counted(last.damaged, "damaged place"),
+            last.repaired,
+            last.trimmed
         ));
     }
     if last.lost_bytes > 0 {

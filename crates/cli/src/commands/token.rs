@@ -251,7 +251,7 @@ fn revoke(client: &Client, global: &Global, name: &str, how: How) -> Result<()> 
     if !plan {
         let what = format!(
             "this revokes token {name}, which may {}, and ends its connections",
-            told.grants.join("; ")
+            deeds(&told.grants)
         );
         confirmed(&what, yes)?;
         client.revoke_token(name)?;
@@ -277,10 +277,27 @@ fn revoke(client: &Client, global: &Global, name: &str, how: How) -> Result<()> 
             shown: told.into(),
         }),
         false => show::print(format_args!(
-            "token {name} {would} revoked; it may {}{}",
-            told.grants.join("; "),
+            "token {name} {would} revoked; {} {}{}",
+            if plan { "it may" } else { "it could" },
+            deeds(&told.grants),
             heard::said(heard_by.as_deref())
         )),
+    }
+}
+
+/// What grants allow, in words.
+pub fn deeds(grants: &[String]) -> String {
+    let deeds: Vec<String> = grants.iter().map(|grant| deed(grant)).collect();
+    deeds.join("; ")
+}
+
+/// What a grant allows, in words: `all on *` is to do everything.
+pub fn deed(grant: &str) -> String {
+    match grant.split_once(" on ") {
+        Some(("all", "*")) => "do everything".to_owned(),
+        Some(("all", place)) => format!("do everything on {place}"),
+        Some((operations, place)) => format!("{} on {place}", operations.replace(',', ", ")),
+        None => grant.to_owned(),
     }
 }
 
@@ -313,7 +330,7 @@ fn print_made(global: &Global, token: &Token, told: TokenTold) -> Result<()> {
     eprintln!(
         "logberg: token {} may {}; this is the only time that it is shown",
         told.name,
-        told.grants.join("; ")
+        deeds(&told.grants)
     );
     Ok(())
 }
@@ -328,7 +345,12 @@ fn list(tokens: &[TokenTold]) -> Result<()> {
 
 fn show_one(token: &TokenTold) -> Result<()> {
     let mut lines = vec![format!("token {}", token.name)];
-    lines.extend(token.grants.iter().map(|grant| format!("  may {grant}")));
+    lines.extend(
+        token
+            .grants
+            .iter()
+            .map(|grant| format!("  may {}", deed(grant))),
+    );
     lines.push(format!("  expires {}", expiry(token)));
     if let Some(until) = token.overlap_until_ms {
         lines.push(format!(

@@ -93,10 +93,12 @@ impl Arguments {
         let damaged = report.problems.len();
         let sentence = match damaged {
             0 => format!(
-                "the records of {shown} are sound, and {wanting} state(s) of machines are not as they should be: see above what becomes of each"
+                "the records of {shown} are sound, and not all states of machines are as they should be ({wanting} {}): see above what becomes of each",
+                if wanting == 1 { "is not" } else { "are not" }
             ),
             _ => format!(
-                "{shown} is damaged in {damaged} place(s): let the node run, it fetches from its peers what they hold of it; but look for lost files first: peers that know of more than is here refuse the directory for good"
+                "{shown} is damaged in {}: let the node run, it fetches from its peers what they hold of it; but look for lost files first: peers that know of more than is here refuse the directory for good",
+                quantity::counted(damaged as u64, "place")
             ),
         };
         Err(Failure::new(Kind::Corrupt, sentence).into())
@@ -260,8 +262,10 @@ fn name_of(report: &VerifyReport, log: u32) -> String {
 
 fn render(report: &VerifyReport, states: &[FoundState], aside: &[PathBuf]) -> String {
     let mut parts = vec![format!(
-        "node {} of cluster {}, started {} time(s)",
-        report.node, report.cluster, report.incarnation
+        "node {} of cluster {}, started {}",
+        report.node,
+        report.cluster,
+        quantity::counted(report.incarnation, "time")
     )];
     let headings = [
         "LOG", "ID", "SEGMENTS", "RECORDS", "ON DISK", "HOLDS", "CHOSEN", "PROMISED",

@@ -319,7 +319,7 @@ fn what_took_effect_is_said_where_standard_output_takes_nothing() {
         assert_eq!(code(&output), Some(12), "{command:?}: {}", err(&output));
         let heard = err(&output);
         assert!(
-            heard.contains("done, but") && heard.contains(said),
+            heard.contains("the answer was: ") && heard.contains(said),
             "{heard}"
         );
     }
@@ -335,7 +335,11 @@ fn the_version_is_json_for_machines() {
     let text = logberg(&nobody(), &["--version"]).output();
     let text = out(&text.expect("the binary runs"));
     let version = told["version"].as_str().expect("a version");
-    assert_eq!(text, format!("logberg {version}\n"));
+    let speaks = told["speaks"].as_str().expect("versions of clusters");
+    assert_eq!(
+        text,
+        format!("logberg {version} (speaks version {speaks})\n")
+    );
 }
 
 #[test]

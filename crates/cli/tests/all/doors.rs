@@ -356,7 +356,7 @@ fn a_leader_that_no_client_reaches_is_found_by_the_doctor() {
         "{told:?}"
     );
     // The third keeps no state.
-    let words = "node(s) 3 do not have the whole state of kv-1-of-1: 2 of 3 have";
+    let words = "node 3 does not have the whole state of kv-1-of-1: 2 of 3 have";
     wait("it is told", || {
         findings(&keys).iter().any(|(_, found)| found == words)
     });

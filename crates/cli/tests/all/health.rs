@@ -364,6 +364,30 @@ fn the_three_states_and_how_status_ends() {
     cluster.wait_whole();
 }
 
+/// Whoever waits right behind a death, or at a node that has heard nobody since it started, is not told of what was.
+#[test]
+fn who_waits_for_health_is_not_told_of_a_while_ago() {
+    let mut cluster = observed();
+    let waits = |cluster: &Cluster, timeout: &str| {
+        let words = ["status", "--wait", "--timeout", timeout];
+        let output = harness::logberg(&cluster.nodes[0].listen, &words).output();
+        output.expect("the binary runs").status.code()
+    };
+    assert_eq!(waits(&cluster, "60"), Some(0));
+    cluster.nodes[2].kill();
+    assert_eq!(waits(&cluster, "3"), Some(8), "it is not known dead yet");
+    cluster.nodes[1].kill();
+    cluster.nodes[0].kill();
+    cluster.nodes[0].start();
+    let admin = admin_of(&cluster.nodes[0].listen);
+    let (first, _) = wait_for(|| get(&admin, "/healthz"), || cluster.logs());
+    assert_eq!(first, 503, "it has heard nobody");
+    assert_eq!(waits(&cluster, "3"), Some(3));
+    cluster.nodes[1].start();
+    cluster.nodes[2].start();
+    assert_eq!(waits(&cluster, "60"), Some(0));
+}
+
 /// The cause lasts; what is measured is when another one leads.
 #[test]
 fn a_leader_whose_disk_stalls_for_thirty_seconds_is_succeeded_soon() {

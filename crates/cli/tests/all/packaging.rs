@@ -337,6 +337,37 @@ fn the_container_file_names_what_is_there() {
     }
 }
 
+/// The check of a container's health, as the container's program runs it, wherever the node listens.
+#[test]
+fn the_containers_check_knows_a_node_that_is_there() {
+    let text = fs::read_to_string(packaging().join("Containerfile")).expect("there");
+    let check = text.lines().find(|line| line.starts_with("HEALTHCHECK"));
+    let (_, exec) = check
+        .and_then(|line| line.split_once(" CMD "))
+        .expect("one");
+    let exec: Vec<String> = serde_json::from_str(exec).expect("exec form is JSON");
+    let mut cluster = harness::Cluster::start(1);
+    let found = Path::new(BINARY)
+        .parent()
+        .expect("its directory")
+        .to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::iter::once(found).chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(places).expect("directories");
+    let well = |data: &Path| {
+        let mut check = Command::new(&exec[0]);
+        check
+            .args(&exec[1..])
+            .env("LOGBERG_DATA", data)
+            .env("PATH", &path);
+        check.output().expect("a shell").status.success()
+    };
+    let data = cluster.nodes[0].data.clone();
+    assert!(well(&data));
+    cluster.nodes[0].kill();
+    assert!(!well(&data));
+}
+
 /// Whoever sets up what watches the nodes copies an address from one of these.
 #[test]
 fn every_document_names_the_same_admin_port() {

@@ -96,7 +96,7 @@ fn one_survivor_carries_everything_into_a_cluster_that_grows_again() {
     assert_eq!(log(&seen, "other")["holes"], Value::Array(Vec::new()));
     let said = out(&recover(&look[..3]));
     assert!(
-        said.contains("LOST for good: whatever node(s) 1, 2"),
+        said.contains("LOST for good: whatever nodes 1, 2"),
         "{said}"
     );
     assert!(said.contains("Nothing was done"), "{said}");

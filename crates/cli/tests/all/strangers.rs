@@ -370,7 +370,7 @@ fn who_says_nothing_is_told_so_in_the_end() {
     for raw in [&mut silent, &mut half] {
         let line = raw.rest_text();
         assert!(
-            line.starts_with("error bad-request: no request line came in time"),
+            line.starts_with("error too-late: no request line came in time"),
             "{line}"
         );
     }

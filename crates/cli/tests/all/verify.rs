@@ -73,6 +73,33 @@ fn damage_is_named_and_a_node_starts_from_it_that_can_fetch_what_it_lacks() {
     );
 }
 
+/// A start fetches them, and says so; it would be silent where they went with files that somebody has.
+#[test]
+fn bytes_that_went_with_the_oldest_files_are_missed_by_verify_and_doctor() {
+    let mut cluster = Cluster::start(1);
+    cluster.append("main", &[], Content::new(1, 12 << 20));
+    let node = &mut cluster.nodes[0];
+    node.signal("-TERM");
+    assert_eq!(node.wait(), Some(0), "{}", node.said());
+    let found = |data: &Path| {
+        let report = json(&run(&["doctor", data.to_str().unwrap(), "--json"]));
+        let checks = report["checks"].as_array().unwrap().iter();
+        let mut of_files = checks.filter(|check| check["check"] == "directory's files");
+        let of = of_files.next().unwrap_or_else(|| panic!("{report}"));
+        (of["verdict"].clone(), of["found"].to_string())
+    };
+    assert_eq!(found(&node.data).0, "ok");
+    let segments = node.segments(1);
+    assert!(segments.len() > 2, "{segments:?}");
+    fs::remove_file(&segments[0]).unwrap();
+    let (verdict, what) = found(&node.data);
+    assert_eq!(verdict, "better", "{what}");
+    assert!(what.contains("from byte 0 of stream 1.1.1 on"), "{what}");
+    let output = verify(&node.data, &[]);
+    assert_eq!(output.status.code(), Some(6), "{}", out(&output));
+    assert!(out(&output).contains("MISSING"), "{}", out(&output));
+}
+
 /// The verdict of one who looks at a directory.
 #[derive(Debug, PartialEq, Eq)]
 enum Judged {

@@ -1,7 +1,7 @@
 //! A connection on which rows of a machine go to and fro. What is said there is docs/wire.md, `save` and `fill`.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wire::told::Saving;
 use wire::{Answer, Ask, LINE_BYTES_MAX, Refusal, rows};
@@ -13,9 +13,43 @@ use crate::stream::Stream;
 /// No time at all would be no bound to the kernel.
 const PATIENCE_MIN: Duration = Duration::from_millis(1);
 
+/// So many bytes are a sign that the rest of what is owed comes too; drop by drop it would last for minutes.
+const BYTES_MIN: usize = 256;
+
 /// One request and its conversation.
 pub(super) struct Link {
-    stream: BufReader<Stream>,
+    stream: BufReader<Paced>,
+}
+
+/// A connection whose other end has so much time for what it owes next, or for the next [`BYTES_MIN`] of that.
+struct Paced {
+    stream: Stream,
+    patience: Duration,
+    /// The time that was spent in waiting, and what came meanwhile.
+    waited: Duration,
+    came: usize,
+}
+
+impl Paced {
+    fn begin(&mut self) {
+        (self.waited, self.came) = (Duration::ZERO, 0);
+    }
+}
+
+impl Read for Paced {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.waited >= self.patience {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let began = Instant::now();
+        let count = self.stream.read(buffer)?;
+        self.waited += began.elapsed();
+        self.came += count;
+        if self.came >= BYTES_MIN {
+            self.begin();
+        }
+        Ok(count)
+    }
 }
 
 /// Why a conversation did not go on.
@@ -61,20 +95,28 @@ impl Link {
         let shown = approach.credential.as_ref().map(Credential::line);
         let shown = shown.unwrap_or_default();
         (&stream).write_all(&[shown, line.as_bytes()].concat())?;
-        let stream = BufReader::with_capacity(64 << 10, stream);
+        let paced = Paced {
+            stream,
+            patience: patience.max(PATIENCE_MIN),
+            waited: Duration::ZERO,
+            came: 0,
+        };
+        let stream = BufReader::with_capacity(64 << 10, paced);
         Ok(Link { stream })
     }
 
     /// From now on whoever says nothing for so long is lost.
     pub fn be_patient(&mut self, patience: Duration) -> Result<(), LinkError> {
-        Ok(self
-            .stream
-            .get_ref()
-            .set_patience(patience.max(PATIENCE_MIN))?)
+        let patience = patience.max(PATIENCE_MIN);
+        let paced = self.stream.get_mut();
+        paced.patience = patience;
+        paced.begin();
+        Ok(paced.stream.set_patience(patience)?)
     }
 
     fn answer(&mut self) -> Result<Answer, LinkError> {
         let mut line = Vec::new();
+        self.stream.get_mut().begin();
         let mut bounded = self.stream.by_ref().take(LINE_BYTES_MAX as u64);
         bounded.read_until(b'\n', &mut line)?;
         if !line.ends_with(b"\n") {
@@ -134,7 +176,7 @@ impl Link {
             count: page.len() as u64,
             crc32c: crc32c::crc32c(page),
         };
-        let stream = self.stream.get_mut();
+        let stream = &mut self.stream.get_mut().stream;
         stream.write_all(data.to_line().as_bytes())?;
         Ok(stream.write_all(page)?)
     }

@@ -41,9 +41,12 @@ fn meaning(error: &LinkError) -> Meaning {
     };
     match &refusal.code {
         Code::NotLeader => Meaning::Elsewhere(refusal.value("leader")),
-        Code::NoQuorum | Code::ShuttingDown | Code::NotHere | Code::Overloaded | Code::Full => {
-            Meaning::Elsewhere(None)
-        }
+        Code::NoQuorum
+        | Code::ShuttingDown
+        | Code::NotHere
+        | Code::Overloaded
+        | Code::TooLate
+        | Code::Full => Meaning::Elsewhere(None),
         Code::NoMachine | Code::BadRequest => Meaning::NotThis,
         _ => Meaning::Never,
     }

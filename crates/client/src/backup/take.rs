@@ -38,6 +38,19 @@ pub enum TakeError {
         /// Why it stopped.
         why: String,
     },
+    /// The list of a log's streams and its output are not of one length.
+    #[error(
+        "the streams of {log} are listed with {listed} bytes, and the log holds {held}: something between here and its leader \
+         changes answers; name the nodes themselves with --server"
+    )]
+    Contradiction {
+        /// The log.
+        log: String,
+        /// The bytes of all listed streams that are left.
+        listed: u64,
+        /// The bytes that are left of the log.
+        held: u64,
+    },
     /// The log was trimmed beyond what was to be read.
     #[error("the log was trimmed meanwhile: begin again")]
     Trimmed,
@@ -260,7 +273,7 @@ impl Client {
                 let (server, link, saving) = self.ask_for_rows(log, &status.cluster, until)?;
                 (Source::Rows(server, link), Some(saving), Vec::new())
             }
-            None => (Source::Streams, None, self.streams(log)?),
+            None => (Source::Streams, None, self.listed(log)?),
         };
         let mut header = Header {
             cluster: status.cluster,

@@ -21,6 +21,26 @@ fn a_dead_first_server_is_no_problem() {
 }
 
 #[test]
+fn a_node_that_was_removed_is_not_believed_where_another_one_answers() {
+    let cluster = FakeCluster::start(2);
+    cluster.truth().removed = Some(0);
+    let ask = || cluster.client_of([0]).status().expect("somebody answers");
+    assert_eq!(ask().node, 2, "the removed one names it");
+    cluster.kill(1);
+    assert_eq!(ask().node, 1, "nobody else answers");
+}
+
+#[test]
+fn a_log_that_another_name_is_answered_for_was_not_made() {
+    let cluster = FakeCluster::start(1);
+    cluster.truth().create_answer =
+        Some("ok {\"id\":1,\"name\":\"others\",\"retention\":\"forever\"}\n");
+    let error = cluster.client().create_log("orders");
+    let error = error.expect_err("it is another log");
+    assert!(matches!(error, AdminError::Garbled { .. }), "{error}");
+}
+
+#[test]
 fn a_hint_leads_to_a_server_nobody_named() {
     let cluster = FakeCluster::start(3);
     cluster.truth().leader = 2;

@@ -7,6 +7,7 @@ mod fake;
 
 mod append;
 mod backup_format;
+mod backup_listed;
 mod backup_timeout;
 mod cluster;
 mod long_chains;

@@ -16,7 +16,7 @@ use paxos::mutation::{self, Mutation};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Command, Directory};
+use super::{Command, Directory, worded};
 
 /// So many tokens are kept.
 pub const TOKENS_MAX: usize = 10_000;
@@ -462,16 +462,10 @@ impl Directory {
             Command::SetMinCopies { log, min_copies } => {
                 format!("log {log} wants {min_copies} copies")
             }
-            Command::ChangeMembers(change) => format!(
-                "the members: {}",
-                serde_json::to_string(change).unwrap_or_default()
-            ),
+            Command::ChangeMembers(change) => worded::members(change, name),
             Command::AddNode { id, address, .. } => format!("node {id} is at {address}"),
             Command::SetZone { node, zone } => format!("node {node} is in zone {zone:?}"),
-            Command::ChangeSlots { change, .. } => format!(
-                "the slots: {}",
-                serde_json::to_string(change).unwrap_or_default()
-            ),
+            Command::ChangeSlots { change, .. } => worded::slots(change, name),
             Command::DropSlots { .. } => "all groups of keys end".to_owned(),
             Command::SetVoters { voters } => format!("{voters} nodes vote"),
             Command::SetNewest { .. }

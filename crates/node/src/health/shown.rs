@@ -96,7 +96,7 @@ impl View<'_> {
     fn log_name(&self, id: LogId) -> String {
         let here = self.logs.get(&id).map(|log| log.name().to_owned());
         let listed = || Some(self.directory.logs.get(&id)?.name.clone());
-        here.or_else(listed).unwrap_or_else(|| id.to_string())
+        here.or_else(listed).unwrap_or_else(|| format!("log {id}"))
     }
 
     fn logs_of(&self, warning: &Warning) -> String {

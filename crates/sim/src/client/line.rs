@@ -56,12 +56,6 @@ impl Line {
         self.sentence.is_some()
     }
 
-    /// The request was on its way for longer than the node waited for it.
-    pub fn came_too_late(&self) -> bool {
-        let sentence = self.sentence.as_deref();
-        sentence.is_some_and(|sentence| sentence.starts_with("no request line came in time"))
-    }
-
     pub fn key(&self, key: &str) -> Option<&str> {
         let found = self.keys.iter().find(|(k, _)| k == key);
         found.map(|(_, value)| value.as_str())

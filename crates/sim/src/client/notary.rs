@@ -283,5 +283,5 @@ impl Notary {
 
 /// The request was on its way for longer than the node waited for it.
 pub(crate) fn came_too_late(refusal: &Refusal) -> bool {
-    refusal.code == Code::BadRequest && refusal.sentence.starts_with("no request line came in time")
+    refusal.code == Code::TooLate
 }

@@ -100,7 +100,7 @@ impl<A: Asks> Requester<A> {
             "not-leader" => self.leader = line.key("leader").map(str::to_owned),
             "no-quorum" | "shutting-down" => {}
             // Our own request line may come too late for a node that hung.
-            "bad-request" if line.came_too_late() => {}
+            "too-late" => {}
             _ => self.asks.hear(&line, text),
         }
     }

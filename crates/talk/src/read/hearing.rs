@@ -8,6 +8,7 @@ use super::{Body, Phase, ReadError, ReadOptions, Reader, Reading, error};
 use crate::known::Known;
 use crate::links::{Input, Link};
 use crate::lookout::{OWED, SIGN_OF_LIFE};
+use crate::owed::Owed;
 use crate::said::{Said, elsewhere};
 use crate::search::Backoff;
 
@@ -38,7 +39,7 @@ impl Reader {
             && let Some(body) = &mut reading.body
         {
             body.filled = (body.filled + count).min(body.bytes.len());
-            reading.since = now;
+            reading.owed.came(now, count);
         }
         self.converse(now, known, &Input::Time);
     }
@@ -69,7 +70,7 @@ impl Reader {
             Input::Received(link, bytes) if *link == reading.link => {
                 reading.lines.push(bytes);
                 if reading.body.is_some() {
-                    reading.since = now; // Slow is not silent.
+                    reading.owed.came(now, bytes.len());
                 }
             }
             Input::Lost(link, said) if *link == reading.link => lost = Some(said.clone()),
@@ -112,7 +113,7 @@ impl Reader {
         if let Some(said) = &reading.lost {
             return Some(Hindrance::Lost(said.clone()));
         }
-        let silent = now.saturating_sub(reading.since);
+        let silent = now.saturating_sub(reading.owed.since());
         let (patience, silence) = (self.patience(reading), self.silence(reading));
         let server = reading.server.clone();
         if self.lookout.handle(now, &mut self.links, known, input) {
@@ -153,7 +154,7 @@ impl Reader {
             Ok(Some(answer)) => answer,
             Err(error) => return Err(Hindrance::Lost(Said::Garbled(error.to_string()))),
         };
-        reading.since = now;
+        reading.owed = Owed::from(now);
         match answer {
             Answer::Data {
                 position,
@@ -222,7 +223,7 @@ impl Reader {
                 found,
             }));
         }
-        reading.since = now;
+        reading.owed = Owed::from(now);
         // The chunk before was consumed: its room is used again.
         reading.room = std::mem::replace(&mut self.chunk, bytes);
         self.taken = 0;

@@ -11,6 +11,7 @@ use wire::{Answer, Ask, Code, Format, ReadEnd, Refusal, StreamName};
 use crate::known::Known;
 use crate::links::{Input, Lines, Link, Links, Output};
 use crate::lookout::Lookout;
+use crate::owed::Owed;
 use crate::said::{Said, Timeouts, elsewhere};
 use crate::search::{Backoff, Search};
 use crate::seek::{Found, Lent, Seeker};
@@ -83,8 +84,8 @@ struct Reading {
     link: Link,
     lines: Lines,
     began: Duration,
-    /// Since when the next line, or the next bytes of a chunk, are waited for.
-    since: Duration,
+    /// The next line, or the next bytes of a chunk.
+    owed: Owed,
     body: Option<Body>,
     /// It ended while a chunk was not consumed.
     lost: Option<Said>,
@@ -154,7 +155,7 @@ impl Reader {
                     true => self.silence(reading),
                     false => self.patience(reading).min(self.silence(reading)),
                 };
-                let owed = reading.since.saturating_add(patience);
+                let owed = reading.owed.since().saturating_add(patience);
                 Some(self.lookout.deadline().map_or(owed, |look| look.min(owed)))
             }
             Phase::Reading(_) | Phase::Over => None,
@@ -193,7 +194,7 @@ impl Reader {
     pub fn want(&mut self, now: Duration) {
         self.progress = now;
         if let Phase::Reading(reading) = &mut self.phase {
-            reading.since = now;
+            reading.owed = Owed::from(now);
         }
     }
 
@@ -293,7 +294,7 @@ impl Reader {
                         link,
                         lines,
                         began: now,
-                        since: now,
+                        owed: Owed::from(now),
                         body: None,
                         lost: None,
                         room: Vec::new(),

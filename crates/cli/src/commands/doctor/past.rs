@@ -4,7 +4,8 @@ use std::path::Path;
 
 use linux::LinuxDisk;
 use store::past::own::Own;
-use store::{Manifest, ReadOffline};
+use store::{Lacks, Manifest, ReadOffline};
+use wire::quantity;
 
 use super::finding::Finding;
 
@@ -71,10 +72,30 @@ fn files(disk: &mut LinuxDisk, directory: &Path, manifest: &Manifest) -> Vec<Fin
             let found = format!("log {}: {file} is damaged at byte {from}: {what}", log.name);
             Finding::must(FILES, found, verify())
         }));
+        let lacks = output.lacks();
+        findings.extend(lacks.map(|lacks| lacking(&log.name, lacks, directory)));
     }
     if findings.is_empty() {
         let found = "a start finds no damage in them; `logberg verify` reads every record";
         findings.push(Finding::ok(FILES, found));
     }
     findings
+}
+
+/// Bytes that are agreed on and in none of the files.
+fn lacking(log: &str, lacks: Lacks, directory: &Path) -> Finding {
+    let Lacks {
+        bytes,
+        stream,
+        from,
+    } = lacks;
+    let found = format!(
+        "log {log}: {} of agreed bytes are in none of the files, from byte {from} of stream {stream} on",
+        quantity::shown(bytes)
+    );
+    let change = format!(
+        "look for files that were lost (logberg verify {}); if there are none, start the node: it fetches from its peers what they hold",
+        directory.display()
+    );
+    Finding::better(FILES, found, change)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use formats::slots::{group_of, name_of};
+use wire::quantity;
 
 use super::probe::{self, Probe};
 use super::view::{Group, Node, Unserved, View, listed_spans};
@@ -15,7 +16,13 @@ const CHECK: &str = "groups of keys";
 pub fn findings(view: &View) -> Vec<Finding> {
     let doors = view.nodes.iter().filter(|node| node.kv.is_some()).count();
     if view.groups.is_empty() {
-        let found = format!("{doors} node(s) answer Redis clients, and there is no group");
+        let found = format!(
+            "{} Redis clients, and there is no group",
+            match doors {
+                1 => "1 node answers".to_owned(),
+                _ => format!("{doors} nodes answer"),
+            }
+        );
         return match doors {
             0 => Vec::new(),
             _ => vec![Finding::better(CHECK, found, "logberg kv init")],
@@ -38,8 +45,8 @@ pub fn findings(view: &View) -> Vec<Finding> {
     found.extend(spread(view));
     if found.is_empty() {
         let said = format!(
-            "{} group(s), each with a leader that clients reach where they are told",
-            view.groups.len()
+            "{}, each with a leader that clients reach where they are told",
+            quantity::counted(view.groups.len() as u64, "group")
         );
         found.push(Finding::ok(CHECK, said));
     }
@@ -164,11 +171,11 @@ fn unheard(view: &View) -> Option<Finding> {
     if view.unheard.is_empty() {
         return None;
     }
-    let nodes = listed(&view.unheard);
+    let nodes = told(&view.unheard, "is alive, and does", "are alive, and do");
     Some(Finding::better(
         CHECK,
         format!(
-            "node(s) {nodes} are alive, and do not answer from here: what they lead and have is told as others know it"
+            "{nodes} not answer from here: what is led and kept there is told as others know it"
         ),
         "ask from a machine that reaches all nodes, or name their addresses as they are reached from here (--server)",
     ))
@@ -185,16 +192,25 @@ fn silent(view: &View) -> Option<Finding> {
     let silent: Vec<u64> = silent.map(|node| node.id).collect();
     (!silent.is_empty()).then(|| {
         let found = format!(
-            "node(s) {} are silent: meanwhile groups have fewer copies",
-            listed(&silent)
+            "{} silent: meanwhile groups have fewer copies",
+            told(&silent, "is", "are")
         );
-        Finding::better(CHECK, found, "start or reconnect them (logberg status)")
+        Finding::better(
+            CHECK,
+            found,
+            "start or reconnect what is silent (logberg status)",
+        )
     })
 }
 
-fn listed(nodes: &[u64]) -> String {
-    let nodes: Vec<String> = nodes.iter().map(u64::to_string).collect();
-    nodes.join(" ")
+/// Nodes, and what one of them does or several do: `node 3 is`, `nodes 1 and 2 are`.
+fn told(nodes: &[u64], does: &str, many_do: &str) -> String {
+    let names: Vec<String> = nodes.iter().map(u64::to_string).collect();
+    match names.split_last() {
+        Some((last, [])) => format!("node {last} {does}"),
+        Some((last, others)) => format!("nodes {} and {last} {many_do}", others.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// Full disks: half of them are too many.
@@ -202,7 +218,6 @@ fn full(view: &View) -> Option<Finding> {
     if view.full.is_empty() {
         return None;
     }
-    let nodes = listed(&view.full);
     let is_much = view.groups.iter().any(|group| {
         2 * group
             .voters
@@ -215,7 +230,8 @@ fn full(view: &View) -> Option<Finding> {
         true => "writes are refused, and reading goes on",
         false => "writes go on while the others have room",
     };
-    let found = format!("the disk of node(s) {nodes} has reached its reserve: {then}");
+    let disks = told(&view.full, "has a full disk", "have full disks");
+    let found = format!("{disks}, up to the reserve: {then}");
     let change = "free space there (docs/first-aid.md, \"A full disk\"); logberg status shows how much there is";
     Some(match is_much {
         true => Finding::must(CHECK, found, change),
@@ -259,8 +275,8 @@ fn stood_for(group: &Group, view: &View) -> Option<Finding> {
     Some(Finding::better(
         CHECK,
         format!(
-            "node(s) {} do not have the whole state of {name}: {} of {} have",
-            listed(&without),
+            "{} not have the whole state of {name}: {} of {} have",
+            told(&without, "does", "do"),
             whole.len(),
             voters.len()
         ),
@@ -398,7 +414,7 @@ mod tests {
 
     #[test]
     fn a_cluster_that_is_whole_has_nothing_to_change() {
-        only(&view(), Verdict::Ok, "3 group(s)");
+        only(&view(), Verdict::Ok, "3 groups");
         let none = View {
             map: None,
             unheard: Vec::new(),
@@ -501,20 +517,20 @@ mod tests {
         only(
             &full,
             Verdict::Better,
-            "the disk of node(s) 2 has reached its reserve: writes go on",
+            "node 2 has a full disk, up to the reserve: writes go on",
         );
         full.full = vec![1, 2];
         only(
             &full,
             Verdict::Must,
-            "the disk of node(s) 1 2 has reached its reserve: writes are refused",
+            "nodes 1 and 2 have full disks, up to the reserve: writes are refused",
         );
         let mut copied = view();
         copied.groups[2].whole = vec![1, 2];
         only(
             &copied,
             Verdict::Better,
-            "node(s) 3 do not have the whole state of kv-3-of-3: 2 of 3 have | wait",
+            "node 3 does not have the whole state of kv-3-of-3: 2 of 3 have | wait",
         );
     }
 
@@ -522,7 +538,7 @@ mod tests {
     fn nodes_that_only_others_hear_are_told_and_nothing_is_said_for_them() {
         let mut view = view();
         view.unheard = vec![2, 3];
-        let told = "node(s) 2 3 are alive, and do not answer from here";
+        let told = "nodes 2 and 3 are alive, and do not answer from here";
         only(&view, Verdict::Better, told);
         for group in &mut view.groups {
             group.whole = vec![1];
@@ -548,7 +564,7 @@ mod tests {
         only(
             &view,
             Verdict::Better,
-            "node(s) 2 are silent: meanwhile groups have fewer copies",
+            "node 2 is silent: meanwhile groups have fewer copies",
         );
     }
 
@@ -569,6 +585,6 @@ mod tests {
         // A node that cannot lead is not compared.
         view.nodes[1].alive = false;
         view.nodes[2].kv = None;
-        only(&view, Verdict::Better, "node(s) 2 are silent");
+        only(&view, Verdict::Better, "node 2 is silent");
     }
 }

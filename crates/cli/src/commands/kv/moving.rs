@@ -262,11 +262,11 @@ pub fn map(global: &Global, client: &Client, version: Option<u32>, waits: bool) 
         return show::print("no group was given slots yet: logberg kv init");
     }
     let mut parts = vec![format!(
-        "version {} of {} (from {} on they are known)",
-        map.version, map.last_version, map.first_version
+        "version {} of the map; versions {} to {} are kept",
+        map.version, map.first_version, map.last_version
     )];
     if map.wanted.is_empty() {
-        parts.push("no group was to have slots".to_owned());
+        parts.push("no group has slots in this version".to_owned());
         return show::print(parts.join("\n\n"));
     }
     let mut table = show::table(&["GROUP", "SLOTS", "COUNT"]);

@@ -145,7 +145,9 @@ impl Append {
             known => format!(", {known} of them stood there already"),
         };
         show::print(format_args!(
-            "{bytes} bytes in {pieces} pieces are in {}{stood}; its tail is {tail}",
+            "{} in {} are in {}{stood}; its tail is {tail}",
+            quantity::counted(bytes, "byte"),
+            quantity::counted(pieces, "piece"),
             self.name
         ))
     }

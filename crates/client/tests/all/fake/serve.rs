@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::ReadEnd;
-use client::admin::{LogInfo, LogStatus, NodeStatus, Status, StreamEnd};
+use client::admin::{Health, LogInfo, LogStatus, NodeStatus, Status, StreamEnd, Warning};
 use client::answer::{Answer, Code, Refusal};
 use client::line::StreamPlace;
 use client::request::{Mode, Request};
@@ -177,10 +177,13 @@ impl Conversation {
                 self.ok(&status)
             }
             Request::Streams { .. } => {
-                let streams: Vec<_> = {
+                let mut streams: Vec<_> = {
                     let truth = self.shared.lock();
                     truth.streams.iter().map(super::FakeStream::info).collect()
                 };
+                if let Some(length) = self.shared.lock().listed_length {
+                    streams[0].length = length;
+                }
                 self.ok(&streams)
             }
             Request::Metrics => self.ok(&serde_json::json!({})),
@@ -257,7 +260,16 @@ impl Conversation {
             )
         };
         let owner = leader as u64 + 1;
+        let mut health = Health::default();
+        if self.shared.lock().removed == Some(self.node) {
+            health.warnings.push(Warning {
+                code: "removed".to_owned(),
+                ..Warning::default()
+            });
+        }
         Status {
+            address: self.shared.addresses[self.node].to_string(),
+            health,
             cluster,
             understands: understands.into_iter().collect(),
             node: self.node as u64 + 1,
