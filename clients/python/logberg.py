@@ -331,8 +331,8 @@ class Reader:
                 if self._link is None:
                     self._open()
                 piece = self._piece()
-                # A follower may be owed nothing. Another reader is owed bytes, and a sign of life is no byte.
-                if piece or self.end or self._keys["follow"]:
+                # A follower that has all that was known chosen is owed nothing. Another reader is owed bytes, and a sign of life is no byte.
+                if piece or self.end or (self._keys["follow"] and self.position >= self._length):
                     self._search.got_on()
                 elif time.monotonic() >= self._search.until:
                     raise _Lost(f"{self._link.server}: signs of life, and no bytes")

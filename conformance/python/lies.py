@@ -131,9 +131,15 @@ def lies(*_):
                 wrong.append(f"{kind}, {name}: {told}")
     if (told := _told(_continued_by_another())) != "Superseded":
         wrong.append(f"a continuation of somebody else: {told}")
-    signs = b"reading from=0 length=9 stale=0\n" + b"data 0 0 00000000\n" * 100_000
-    if (told := _told(_read(signs), timeout=0.05)) != "Unreachable":
-        wrong.append(f"signs of life without end: {told}")
+    for follow in (None, True):
+        wrong += _signs_of_life(follow)
     if wrong:
         raise AssertionError("; ".join(wrong))
-    return f"{len(READS) + len(APPENDS) + 2} lies, none believed"
+    return f"{len(READS) + len(APPENDS) + 3} lies, none believed"
+
+
+def _signs_of_life(follow):
+    """Bytes are owed, and none come."""
+    signs = b"reading from=0 length=9 stale=0\n" + b"data 0 0 00000000\n" * 100_000
+    told = _told(_read(signs, **({"follow": True} if follow else {})), timeout=0.05)
+    return [] if told == "Unreachable" else [f"signs of life without end (follow: {follow}): {told}"]

@@ -11,6 +11,7 @@ use crate::line::StreamName;
 use crate::request::{Before, Request};
 
 mod heard;
+mod listed;
 mod logs;
 mod scrub;
 mod tokens;
@@ -67,7 +68,12 @@ impl Cluster {
                 log: log.to_owned(),
             });
         }
-        asked.json()
+        let server = asked.server.clone();
+        let streams: Vec<StreamInfo> = asked.json()?;
+        match listed::contradiction(&streams) {
+            Some(what) => Err(AdminError::Garbled { server, what }),
+            None => Ok(streams),
+        }
     }
 }
 

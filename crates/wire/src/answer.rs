@@ -165,7 +165,11 @@ impl Answer {
             "reading" => Self::Reading {
                 from: words.key_as("from")?,
                 length: words.key_as("length")?,
-                stale: words.flag("stale")?,
+                // ‡ Whoever says nothing of it has not said that the bytes are not stale.
+                stale: match words.key_as::<u8>("stale")? {
+                    0 => false,
+                    _ => words.flag("stale")?,
+                },
                 open: words.flag("open")?,
             },
             "data" => Self::Data {

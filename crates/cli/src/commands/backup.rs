@@ -401,7 +401,9 @@ pub fn of_taking(error: TakeError) -> anyhow::Error {
         | TakeError::OtherLog { .. }
         | TakeError::Directory
         | TakeError::Machine(_) => Failure::new(Kind::Refused, error.to_string()).into(),
-        TakeError::Contradiction { .. } => Failure::new(Kind::Corrupt, error.to_string()).into(),
+        TakeError::Contradiction { .. } | TakeError::Shorter { .. } => {
+            Failure::new(Kind::Corrupt, error.to_string()).into()
+        }
         // The exit codes of these errors are known.
         TakeError::Admin(error) => anyhow::Error::new(error),
         TakeError::Read(error) => anyhow::Error::new(error),

@@ -51,6 +51,17 @@ pub enum TakeError {
         /// The bytes that are left of the log.
         held: u64,
     },
+    /// A stream is shorter than it is listed.
+    #[error(
+        "a stream of {log} ends before byte {to}, to which it is listed: something between here and its leader changes answers; \
+         name the nodes themselves with --server"
+    )]
+    Shorter {
+        /// The log.
+        log: String,
+        /// Its listed length.
+        to: u64,
+    },
     /// The log was trimmed beyond what was to be read.
     #[error("the log was trimmed meanwhile: begin again")]
     Trimmed,
@@ -334,7 +345,15 @@ impl Client {
             let mut left = count;
             while left > 0 {
                 let wanted = left.min(PAYLOAD_BYTES_MAX as u64) as usize;
-                reader.read_exact(&mut buffer[..wanted]).map_err(of_io)?;
+                reader
+                    .read_exact(&mut buffer[..wanted])
+                    .map_err(|error| match error.kind() {
+                        io::ErrorKind::UnexpectedEof => TakeError::Shorter {
+                            log: log.to_owned(),
+                            to: from + count,
+                        },
+                        _ => of_io(error),
+                    })?;
                 writer.write(&buffer[..wanted]).map_err(io)?;
                 left -= wanted as u64;
                 done += wanted as u64;

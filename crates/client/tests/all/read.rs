@@ -156,6 +156,23 @@ fn more_than_was_asked_for_is_refused() {
     );
 }
 
+/// A server says that it has bytes, and gives signs of life alone: whoever follows is owed those bytes.
+#[test]
+fn a_follower_that_is_owed_bytes_does_not_live_on_signs_of_life() {
+    let bytes = payload(5000, 7);
+    let (cluster, _) = holding(1, &bytes);
+    cluster.plan_reads(vec![Fault::AliveAt(3000); 10_000]);
+    let options = ReadOptions {
+        follow: true,
+        ..ReadOptions::default()
+    };
+    let client = Client::new(vec![cluster.address(0)], fake::hasty());
+    let reader = client.read("main", options).expect("there");
+    let (read, error) = failure(reader);
+    assert!((3000..5000).contains(&read.len()) && bytes.starts_with(&read));
+    assert!(matches!(error, ReadError::Unreachable(_)), "{error}");
+}
+
 #[test]
 fn a_silent_server_is_left() {
     let bytes = payload(5000, 7);

@@ -77,9 +77,15 @@ pub(super) fn refused(
             },
             (None, None) => ReadError::Refused { server, refusal },
         },
-        (Code::PastEnd, _) => ReadError::PastEnd {
-            position,
-            length: refusal.value("length").unwrap_or(0),
+        (Code::PastEnd, _) => match refusal.value("length") {
+            Some(length) if length >= position => ReadError::Garbled {
+                server,
+                what: format!("{position} lies beyond an end at {length}"),
+            },
+            length => ReadError::PastEnd {
+                position,
+                length: length.unwrap_or(0),
+            },
         },
         _ => ReadError::Refused { server, refusal },
     }

@@ -204,6 +204,15 @@ impl Reader {
         }
     }
 
+    /// A follower is owed what was known chosen when it was answered. Another reader is owed an end, too.
+    pub(super) fn is_owed_bytes(&self) -> bool {
+        let known = self
+            .options
+            .to
+            .map_or(self.length, |to| to.min(self.length));
+        !self.options.follow || self.position < known
+    }
+
     /// A chunk is whole: it is verified before anybody sees it.
     fn on_chunk(&mut self, now: Duration) -> Result<(), Hindrance> {
         let Phase::Reading(reading) = &mut self.phase else {
@@ -228,8 +237,8 @@ impl Reader {
         reading.room = std::mem::replace(&mut self.chunk, bytes);
         self.taken = 0;
         self.position += count;
-        // A follower may be owed nothing. Another reader is owed bytes, and a sign of life is no byte.
-        if count > 0 || self.options.follow {
+        // Whoever is owed bytes is not helped by a sign of life.
+        if count > 0 || !self.is_owed_bytes() {
             self.progress = now;
         } else if now.saturating_sub(self.progress) >= self.timeouts.total {
             return Err(Hindrance::Lost(Said::NotHere));

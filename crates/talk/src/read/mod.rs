@@ -301,6 +301,14 @@ impl Reader {
                     });
                     return self.converse(now, known, &Input::Time);
                 }
+                Answer::Reading { from, .. } => {
+                    seeker.hang_up(&mut lent);
+                    let what = format!(
+                        "a read from {from}, where one from {} was asked for",
+                        self.position
+                    );
+                    return self.fail(ReadError::Garbled { server, what });
+                }
                 Answer::Error(refusal) => match elsewhere(&refusal) {
                     // Whoever may ask this node alone, and would take what it knows, hears that it does not have the log.
                     Some(_)
@@ -340,8 +348,8 @@ impl Reader {
         self.leave();
         self.position += u64::from(mutation::is(Mutation::ReadOnPastItsPlace));
         self.reconnects += 1;
-        if self.options.follow && now.saturating_sub(began) > self.timeouts.silence {
-            // Nothing may have been owed for hours; the search's time begins now.
+        if !self.is_owed_bytes() && now.saturating_sub(began) > self.timeouts.silence {
+            // Nothing was owed, perhaps for hours; the search's time begins now.
             self.progress = now;
         }
         let pause = self.backoff.pause(now, known);

@@ -73,6 +73,8 @@ pub enum ReadFault {
     InsteadAt(usize, Vec<u8>),
     WrongChecksumAt(usize),
     SilentAt(usize),
+    /// Gives signs of life from there on, and nothing else.
+    AliveAt(usize),
     /// Sends each chunk in twenty pieces, with this before each.
     Slow(Duration),
 }

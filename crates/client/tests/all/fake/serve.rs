@@ -181,8 +181,8 @@ impl Conversation {
                     let truth = self.shared.lock();
                     truth.streams.iter().map(super::FakeStream::info).collect()
                 };
-                if let Some(length) = self.shared.lock().listed_length {
-                    streams[0].length = length;
+                for (at, length) in &self.shared.lock().listed_lengths {
+                    streams[*at].length = *length;
                 }
                 self.ok(&streams)
             }
@@ -523,6 +523,15 @@ impl Conversation {
                         return self.out.write_all(line);
                     }
                     ReadFault::SilentAt(at) if *at <= position => return self.stay_silent(),
+                    ReadFault::AliveAt(at) if *at <= position => {
+                        self.say(&Answer::Data {
+                            position: position as u64,
+                            count: 0,
+                            crc32c: 0,
+                        })?;
+                        std::thread::sleep(Duration::from_millis(20));
+                        continue;
+                    }
                     ReadFault::WrongChecksumAt(at) if *at < position + count => {
                         self.say(&answer(crc32c ^ 1))?;
                     }

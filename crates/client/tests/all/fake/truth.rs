@@ -35,8 +35,8 @@ pub struct Truth {
     pub hints: Vec<String>,
     /// The next creation is answered with this instead.
     pub create_answer: Option<&'static str>,
-    /// The first stream is listed with this length, which may not be its own.
-    pub listed_length: Option<u64>,
+    /// Streams by their places, and lengths with which they are listed that are not their own.
+    pub listed_lengths: Vec<(usize, u64)>,
     /// A node that says that the cluster removed it.
     pub removed: Option<usize>,
 }
