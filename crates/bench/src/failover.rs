@@ -356,6 +356,7 @@ impl Report {
             lines: vec![Line {
                 name: self.mode.name().to_owned(),
                 points: rounds.collect(),
+                ..Line::default()
             }],
         })?;
         page.table(&HEADINGS.map(str::to_owned), &[self.row()]);

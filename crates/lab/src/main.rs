@@ -5,6 +5,8 @@
 //!   sim       simulated worlds, one per seed; rules broken on purpose; scripts shrunk
 //!   torture   real nodes under every fault
 //!   bench     one figure after the other of what is promised, a paper's experiment, rivals
+//!   list · show      every table, figure and claim of three papers
+//!   ramp · report    their experiments again, and pages of runs that were kept
 //!   node      the node of `logberg`, whose disk fails when it is told to; torture starts it
 //!   guest-node  one of the processes of `bench guest`
 //! ```
@@ -13,6 +15,7 @@ mod arguments;
 mod benches;
 mod commands;
 mod global;
+mod study;
 
 use std::process::ExitCode;
 

@@ -130,8 +130,9 @@ const ARROWS: [(&str, &[&str]); 37] = [
     (
         "lab",
         &[
-            "bench", "client", "embed", "formats", "kv", "linux", "node", "ops", "paxos",
-            "replica", "resp", "serve", "shelf", "sim", "terminal", "testbed", "torture", "wire",
+            "bench", "carrier", "client", "embed", "formats", "kv", "linux", "node", "ops",
+            "paxos", "replica", "resp", "serve", "shelf", "sim", "terminal", "testbed", "torture",
+            "wire",
         ],
     ),
 ];

@@ -69,6 +69,7 @@ impl Report {
             Line {
                 name: name.to_owned(),
                 points: points.collect(),
+                ..Line::default()
             }
         };
         Lines {
@@ -89,6 +90,7 @@ impl Report {
             lines.push(Line {
                 name: name.to_owned(),
                 points: slower_than(&sum),
+                ..Line::default()
             });
         }
         Ok(Lines {

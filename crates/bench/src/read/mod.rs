@@ -336,6 +336,7 @@ impl Report {
                     .map(|(name, micros)| Line {
                         name,
                         points: slower_than(micros),
+                        ..Line::default()
                     })
                     .collect(),
             })?;

@@ -87,20 +87,20 @@ impl Drop for Opened {
 impl Page {
     /// Says by which command, where and when it was measured.
     pub fn new(title: &str, machine: &Machine) -> Page {
+        Page::of(title, &typed(), &machine.sentence())
+    }
+
+    /// As [`Page::new`], of what was measured before, perhaps elsewhere.
+    pub fn of(title: &str, command: &str, machine: &str) -> Page {
         let mut page = Page {
             title: title.to_owned(),
             ..Page::default()
         };
-        let mut command: Vec<String> = std::env::args().collect();
-        if let Some(program) = command.first_mut() {
-            let name = Path::new(program).file_name().unwrap_or_default();
-            *program = name.to_string_lossy().into_owned();
-        }
         page.add(format_args!(
             "<h1>{}</h1>\n<pre>{}</pre>\n<p>{}; logberg {}</p>\n",
             escaped(title),
-            escaped(&command.join(" ")),
-            escaped(&machine.sentence()),
+            escaped(command),
+            escaped(machine),
             env!("CARGO_PKG_VERSION"),
         ));
         page
@@ -155,6 +155,16 @@ impl Page {
             self.body
         )
     }
+}
+
+/// The command as it was typed, without the program's directory.
+pub fn typed() -> String {
+    let mut command: Vec<String> = std::env::args().collect();
+    if let Some(program) = command.first_mut() {
+        let name = Path::new(program).file_name().unwrap_or_default();
+        *program = name.to_string_lossy().into_owned();
+    }
+    command.join(" ")
 }
 
 fn escaped(text: &str) -> String {

@@ -21,9 +21,14 @@ pub struct Axis {
     pub log: bool,
 }
 
+#[derive(Clone, Debug, Default)]
 pub struct Line {
     pub name: String,
     pub points: Vec<(f64, f64)>,
+    /// x, and from where to where a bar stands there.
+    pub bars: Vec<(f64, f64, f64)>,
+    /// Somebody else's, beside which ours are drawn through.
+    pub dashed: bool,
 }
 
 /// Groups of one bar each, every bar made of the same parts.
@@ -126,6 +131,23 @@ impl Lines {
         for (line, colour) in lines.filter(|(line, _)| !line.points.is_empty()) {
             let points = line.points.iter().copied();
             let points = points.filter(|(x, y)| self.x.shows(*x) && self.y.shows(*y));
+            let bars = line.bars.iter().copied();
+            let bars = bars.filter(|(x, low, high)| {
+                self.x.shows(*x) && self.y.shows(*low) && self.y.shows(*high)
+            });
+            let bars =
+                bars.map(|(x, low, high)| PathElement::new([(x, low), (x, high)], colour.mix(0.6)));
+            chart.draw_series(bars).map_err(failed)?;
+            let legend = |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled());
+            if line.dashed {
+                let dashes = DashedLineSeries::new(points, 6, 5, colour.stroke_width(2));
+                chart
+                    .draw_series(dashes)
+                    .map_err(failed)?
+                    .label(&line.name)
+                    .legend(legend);
+                continue;
+            }
             let drawn = LineSeries::new(points, colour.filled().stroke_width(2));
             // A single point is no line, and of a few each was measured apart.
             let marks = if line.points.len() <= MARKED_MAX {
@@ -137,7 +159,7 @@ impl Lines {
                 .draw_series(drawn.point_size(marks))
                 .map_err(failed)?
                 .label(&line.name)
-                .legend(|(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
+                .legend(legend);
         }
         // Such lines usually leave room there.
         let legend = match (self.x.log, self.y.log) {
@@ -270,6 +292,7 @@ mod tests {
             lines: vec![Line {
                 name: "cluster".to_owned(),
                 points,
+                ..Line::default()
             }],
         }
     }

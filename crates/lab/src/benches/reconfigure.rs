@@ -370,6 +370,7 @@ impl Report {
             Line {
                 name: name.to_owned(),
                 points: (1..).map(f64::from).zip(p99).collect(),
+                ..Line::default()
             }
         };
         page.lines(&Lines {

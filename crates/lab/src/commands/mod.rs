@@ -2,6 +2,7 @@
 
 mod bench;
 mod guest_node;
+mod list;
 mod node;
 mod sim;
 mod torture;
@@ -10,12 +11,17 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::global::Global;
+use crate::study::ramp;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Sim(sim::Arguments),
     Torture(torture::Arguments),
     Bench(bench::Arguments),
+    List(list::List),
+    Show(list::Show),
+    Ramp(ramp::Arguments),
+    Report(list::Report),
     #[command(hide = true)]
     Node(Box<node::Arguments>),
     #[command(hide = true)]
@@ -37,6 +43,10 @@ impl Command {
             Self::Sim(arguments) => arguments.run(global),
             Self::Torture(arguments) => arguments.run(global),
             Self::Bench(arguments) => arguments.run(global),
+            Self::List(list) => list.run(global.json),
+            Self::Show(show) => show.run(global.json),
+            Self::Ramp(arguments) => arguments.run(global.json),
+            Self::Report(report) => report.run(),
             Self::Node(arguments) => arguments.run(),
             Self::GuestNode(arguments) => arguments.run(),
         }

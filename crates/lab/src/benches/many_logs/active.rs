@@ -208,6 +208,7 @@ impl Report {
         let line = |name: &str, points| Line {
             name: name.to_owned(),
             points,
+            ..Line::default()
         };
         page.lines(&Lines {
             title: "Throughput of all logs".to_owned(),

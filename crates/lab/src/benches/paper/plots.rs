@@ -78,6 +78,7 @@ impl Report {
             Line {
                 name: format!("{write_bytes} B"),
                 points: cells.filter_map(point).collect(),
+                ..Line::default()
             }
         };
         Lines {
@@ -108,6 +109,7 @@ impl Report {
                 .map(|(rate, ours)| Line {
                     name: rate.shown(),
                     points: slower_than(&ours.micros),
+                    ..Line::default()
                 })
                 .collect(),
         }

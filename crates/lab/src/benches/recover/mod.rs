@@ -244,6 +244,7 @@ impl Report {
         let curve = |(name, micros): (&str, _)| Line {
             name: name.to_owned(),
             points: slower_than(micros),
+            ..Line::default()
         };
         let [before, during] = &self.refill_under_load.micros;
         page.lines(&Lines {

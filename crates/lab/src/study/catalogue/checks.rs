@@ -1,0 +1,201 @@
+//! What must be so here, or must not, for a claim to hold: set before it is measured.
+
+use serde::Serialize;
+
+/// One claim, as a number with an interval that was expected before it was measured. A missed one is a finding, and no number to be moved.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Check {
+    pub row: &'static str,
+    /// The number that is looked at.
+    pub name: &'static str,
+    pub claim: &'static str,
+    pub published: &'static str,
+    /// Our expectation: from here …
+    pub low: f64,
+    /// … to here.
+    pub high: f64,
+    pub must: Must,
+}
+
+/// What becomes of the paper's claim here, by the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(tag = "claim", rename_all = "kebab-case")]
+pub enum Must {
+    /// It holds if the number is at least this.
+    HoldAbove { least: f64 },
+    /// It holds if the number is at most this.
+    HoldBelow { most: f64 },
+    /// There was none.
+    New,
+}
+
+/// How a claim came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Holds,
+    Fails,
+    /// The interval lies on both sides.
+    Undecided,
+    NotJudged,
+}
+
+/// How our expectation came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Expectation {
+    Met,
+    Missed,
+    /// The interval is partly in the expected one.
+    Open,
+}
+
+impl Check {
+    pub fn expected(&self) -> String {
+        format!("{} to {}", self.low, self.high)
+    }
+
+    /// The judgement of a number, of which the truth lies between two.
+    pub fn judge(&self, low: f64, high: f64) -> (Verdict, Expectation) {
+        let within = (
+            low >= self.low && high <= self.high,
+            high < self.low || low > self.high,
+        );
+        let expectation = match within {
+            (true, _) => Expectation::Met,
+            (_, true) => Expectation::Missed,
+            _ => Expectation::Open,
+        };
+        let verdict = match self.must {
+            Must::New => Verdict::NotJudged,
+            Must::HoldAbove { least } if low >= least => Verdict::Holds,
+            Must::HoldAbove { least } if high < least => Verdict::Fails,
+            Must::HoldBelow { most } if high <= most => Verdict::Holds,
+            Must::HoldBelow { most } if low > most => Verdict::Fails,
+            _ => Verdict::Undecided,
+        };
+        (verdict, expectation)
+    }
+}
+
+impl Must {
+    pub fn sentence(self) -> String {
+        match self {
+            Must::HoldAbove { least } => format!("holds from {least} on"),
+            Must::HoldBelow { most } => format!("holds up to {most}"),
+            Must::New => "there was none".to_owned(),
+        }
+    }
+}
+
+/// A check by its name.
+pub fn check(name: &str) -> Option<&'static Check> {
+    CHECKS.iter().find(|check| check.name == name)
+}
+
+const fn of(
+    (row, name): (&'static str, &'static str),
+    claim: &'static str,
+    published: &'static str,
+    (low, high): (f64, f64),
+    must: Must,
+) -> Check {
+    Check {
+        row,
+        name,
+        claim,
+        published,
+        low,
+        high,
+        must,
+    }
+}
+
+/// Ratios of times unless it says something else.
+pub const CHECKS: &[Check] = &[
+    of(
+        ("R22", "disk/ram at 10 B"),
+        "for 10 B the ink does not matter: disk / RAM",
+        "1.0",
+        (1.5, 5.0),
+        Must::HoldBelow { most: 1.2 },
+    ),
+    of(
+        ("R22", "disk/ram at 1 KB"),
+        "for 1 KB the ink hardly matters: disk / RAM",
+        "1.35",
+        (1.5, 5.0),
+        Must::HoldBelow { most: 1.5 },
+    ),
+    of(
+        ("R22", "disk/ram at 1 MB"),
+        "for 1 MB the ink matters: disk / RAM",
+        "4.5",
+        (1.0, 2.5),
+        Must::HoldAbove { least: 2.0 },
+    ),
+    of(
+        ("R15", "page-cache/ram at 1 KB"),
+        "a disk that is never synced is as good as RAM at 1 KB: page cache / RAM",
+        "about 1",
+        (0.8, 1.3),
+        Must::New,
+    ),
+    of(
+        ("R24", "exponent of machines"),
+        "more machines, more time: the exponent of time over machines, RAM",
+        "1.5 to 1.6 from 10 to 30 machines",
+        (0.4, 1.2),
+        Must::HoldAbove { least: 1.3 },
+    ),
+    of(
+        ("R24", "more machines take longer"),
+        "more machines, more time: the exponent is above 0",
+        "1.5 to 1.6",
+        (0.1, 1.2),
+        Must::HoldAbove { least: 0.1 },
+    ),
+    of(
+        ("R26", "lag/none"),
+        "latency dominates: a lag of 5 to 38 ms / none, RAM",
+        "14",
+        (10.0, 200.0),
+        Must::HoldAbove { least: 5.0 },
+    ),
+    of(
+        ("R26", "disk/ram under lag"),
+        "latency dominates ink: disk / RAM under that lag",
+        "was not measured",
+        (0.8, 1.2),
+        Must::HoldBelow { most: 1.2 },
+    ),
+    of(
+        ("R11", "A/A"),
+        "the same variant twice, RAM / RAM: a run whose interval lacks 1 proves nothing",
+        "was not measured",
+        (0.8, 1.25),
+        Must::New,
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_can_come_out_in_every_way() {
+        let check = check("disk/ram at 1 KB").expect("there");
+        for (low, high, verdict, expectation) in [
+            (2.0, 3.0, Verdict::Fails, Expectation::Met),
+            (1.0, 1.4, Verdict::Holds, Expectation::Missed),
+            (1.2, 2.0, Verdict::Undecided, Expectation::Open),
+            (6.0, 9.0, Verdict::Fails, Expectation::Missed),
+        ] {
+            assert_eq!(
+                check.judge(low, high),
+                (verdict, expectation),
+                "{low} to {high}"
+            );
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The rows of The RAM-ified Part-Time Parliament.
+
+use super::{Row, have, missing, part};
+
+const SIZE: &str = "logberg-lab ramp size";
+const MACHINES: &str = "logberg-lab ramp machines";
+const LATENCY: &str = "logberg-lab ramp latency";
+const GRPC: &str = "a carrier of gRPC";
+const TWO: &str = "two proposers of the same decrees";
+
+pub(super) const ROWS: &[Row] = &[
+    part(
+        "R1",
+        "4.1.1: one proposer, text over TCP, disk and RAM, 40 machines, 10 B to 1 MB [.017 to .94 s; .017 to .21 s]",
+        SIZE,
+        "40 machines: as many as are said, 3 by itself",
+    ),
+    missing(
+        "R2",
+        "4.1.2: the same over gRPC [.31 to 2.34 s; .305 to .49 s]",
+        GRPC,
+    ),
+    part(
+        "R3",
+        "4.1.3: one proposer, RAM, 10 to 100 machines [.004 to .22 s]",
+        MACHINES,
+        "more than 30 machines: clocks that run slower",
+    ),
+    part(
+        "R4",
+        "4.1.3: the same, disk [.003 to .248 s]",
+        MACHINES,
+        "more than 30 machines",
+    ),
+    part(
+        "R5",
+        "4.1.4: RAM, added latency, 10 to 100 machines [.055 to .275 s]",
+        LATENCY,
+        "more than 30 machines",
+    ),
+    missing(
+        "R6",
+        "4.2.1: two proposers, text over TCP, 10 B to 100 KB [.010 to .17 s; .0095 to .041 s]",
+        TWO,
+    ),
+    missing(
+        "R7",
+        "4.2.2: two proposers over gRPC, 10 B to 1 MB [.35 to 5.6 s; .33 to 4.33 s]",
+        GRPC,
+    ),
+    missing(
+        "R8",
+        "repository: two proposers, RAM, 10 to 100 machines [.003 to .21 s]",
+        TWO,
+    ),
+    missing(
+        "R9",
+        "repository: the same with latency [.082 to .1325 s]",
+        TWO,
+    ),
+    have("R10", "referenced and absent: disk with latency", LATENCY),
+    have("R11", "workload A: one proposer", SIZE),
+    missing(
+        "R12",
+        "workload B: two, the first a little earlier, for the same decrees",
+        TWO,
+    ),
+    missing(
+        "R13",
+        "workload C: the first dies after ten decrees; the second must go on (it did not)",
+        TWO,
+    ),
+    missing("R14", "workload D: several proposers [3 of 5]", TWO),
+    part(
+        "R15",
+        "variable: ink, RAM or a disk that was never synced; the motive was persistent memory",
+        SIZE,
+        "emulated persistent memory",
+    ),
+    part(
+        "R16",
+        "variable: transport, text over TCP or gRPC",
+        SIZE,
+        "transports beside TCP",
+    ),
+    have(
+        "R17",
+        "variable: size of a proposal, 10 B to 1 MB; here it is sent",
+        SIZE,
+    ),
+    part(
+        "R18",
+        "variable: machines, 5 to 100",
+        MACHINES,
+        "more than 30",
+    ),
+    missing("R19", "variable: proposers", TWO),
+    have(
+        "R20",
+        "variable: latency, 5 to 38 ms at each acceptor",
+        LATENCY,
+    ),
+    part(
+        "R21",
+        "metric: mean and histogram of learning",
+        SIZE,
+        "learning by all, and the histogram's bins",
+    ),
+    have(
+        "R22",
+        "conclusion: for small proposals ink does not matter; it does from 10 or 100 KB on",
+        SIZE,
+    ),
+    missing(
+        "R23",
+        "conclusion: gRPC is reliable and costs much [17 to 35 ×]",
+        GRPC,
+    ),
+    have(
+        "R24",
+        "conclusion: more machines, more time [grows as N^1.8 to N^1.95]",
+        MACHINES,
+    ),
+    missing("R25", "conclusion: more proposers, slightly slower", TWO),
+    have("R26", "conclusion: latency dominates ink", LATENCY),
+    have(
+        "R27",
+        "question: would C or C++ show the ink more clearly?",
+        SIZE,
+    ),
+    missing(
+        "R28",
+        "gRPC used better, the promise as the answer of the call",
+        GRPC,
+    ),
+];

@@ -1,0 +1,26 @@
+//! The experiments of three papers, again, on this engine: what was claimed, what was published, and what is so here.
+//!
+//! ```text
+//!   catalogue ── every table, figure and claim: its command, or what is missing ─┐
+//!   published ── the papers' numbers ────────────────────────────────────────────┤
+//!   rounds ───── each round one turn of every variant, in drawn order ──► run ───┴─► a table, a page, JSON
+//!                                 statistics: ratios of rounds, and their interval
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `catalogue` | the rows and the checks; `list`, `show` and docs/lab.md are printed from them |
+//! | `published` | the numbers of the papers, and how they were had |
+//! | `statistics` | medians, and intervals of them without an assumption |
+//! | `rounds` | variants that live at once and take turns |
+//! | `run` | what a run found, as JSON |
+//! | `page` | the same for people |
+//! | `ramp` | The RAM-ified Part-Time Parliament's experiments |
+
+pub mod catalogue;
+mod page;
+mod published;
+pub mod ramp;
+mod rounds;
+pub mod run;
+mod statistics;

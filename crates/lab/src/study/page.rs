@@ -1,0 +1,267 @@
+//! A run for people: a table in the terminal, and a page with the published numbers beside ours.
+
+use anyhow::Result;
+use bench::report::Page;
+use bench::report::plot::{Axis, Line, Lines};
+use terminal::show;
+
+use super::run::{Cell, Run};
+
+impl Run {
+    pub fn print(&self) -> Result<()> {
+        let mut table = show::table(&[
+            &*self.run.x,
+            "variant",
+            "p50 ms",
+            "p90 ms",
+            "p99 ms",
+            "max ms",
+            "proposals",
+        ]);
+        for cell in &self.cells {
+            table.add_row([
+                show::number(cell.x),
+                cell.variant.as_str().into(),
+                show::number(cell.p50_ms),
+                show::number(cell.p90_ms),
+                show::number(cell.p99_ms),
+                show::number(cell.max_ms),
+                show::number(cell.count),
+            ]);
+        }
+        show::print(show::lines(&table))?;
+        let mut table = show::table(&[
+            "RATIO",
+            &*self.run.x,
+            "MEDIAN",
+            "FROM",
+            "TO",
+            "ROUNDS",
+            "MEASURED",
+        ]);
+        for pair in &self.pairs {
+            table.add_row([
+                format!("{} / {}", pair.a, pair.b),
+                pair.x.to_string(),
+                format!("{:.2}", pair.of.ratio),
+                format!("{:.2}", pair.of.low),
+                format!("{:.2}", pair.of.high),
+                pair.of.rounds.to_string(),
+                beside(pair.beside).to_owned(),
+            ]);
+        }
+        show::print(format_args!("\n{}", show::lines(&table)))?;
+        let mut table = show::table(&[
+            "ROW",
+            "CHECK",
+            "PUBLISHED",
+            "OURS",
+            "EXPECTED",
+            "EXPECTATION",
+            "THE CLAIM",
+        ]);
+        for check in &self.checks {
+            table.add_row([
+                check.row.clone(),
+                check.name.clone(),
+                check.published.clone(),
+                format!("{:.2} ({:.2} to {:.2})", check.ours, check.low, check.high),
+                check.expected.clone(),
+                check.expectation.clone(),
+                check.paper.clone(),
+            ]);
+        }
+        show::print(format_args!("\n{}\n", show::lines(&table)))?;
+        for remark in self.remarks() {
+            show::print(remark)?;
+        }
+        show::print(&self.run.machine)
+    }
+
+    /// What whoever reads the numbers has to know.
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if !self.run.complete {
+            remarks.push("somebody asked this run to end: it has not all of its rounds".to_owned());
+        }
+        if self.proves_nothing() {
+            remarks.push(
+                "the same variant twice was told apart: this run proves nothing; the machine did something else meanwhile"
+                    .to_owned(),
+            );
+        }
+        if self.pairs.iter().any(|pair| !pair.beside) {
+            remarks.push("pairs measured apart lie minutes from each other: a slow minute is in one of them alone".to_owned());
+        }
+        remarks
+    }
+
+    pub fn page(&self) -> Result<Page> {
+        let title = format!("Lab: {}", self.run.experiment);
+        let mut page = Page::of(&title, &self.run.command, &self.run.machine);
+        self.add_to(&mut page)?;
+        Ok(page)
+    }
+
+    pub fn add_to(&self, page: &mut Page) -> Result<()> {
+        page.heading(&self.run.experiment);
+        page.text(&format!(
+            "{}; {}; {} rounds, seed {}",
+            self.run.command, self.run.machine, self.run.rounds, self.run.seed
+        ));
+        for remark in self.remarks() {
+            page.text(&remark);
+        }
+        page.text("Solid: ours, median; its bars are the 10th and the 90th percentile. Dashed: published. The settings differ: ratios and shapes may be compared, and absolute times may not.");
+        page.lines(&self.plot())?;
+        page.text("Ratios are medians of the rounds' ratios, with an interval of order statistics (sign test).");
+        let texts = |headings: &[&str]| {
+            headings
+                .iter()
+                .map(|text| (*text).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let rows: Vec<Vec<String>> = self.cells.iter().map(Cell::texts).collect();
+        page.table(
+            &texts(&[
+                "variant",
+                &self.run.x,
+                "p50 ms",
+                "p90 ms",
+                "p99 ms",
+                "max ms",
+                "mean ms",
+                "proposals",
+            ]),
+            &rows,
+        );
+        let rows: Vec<Vec<String>> = self
+            .pairs
+            .iter()
+            .map(|pair| {
+                let of = &pair.of;
+                let figures = [pair.x, of.ratio, of.low, of.high, of.confidence]
+                    .map(|value| format!("{value:.3}"));
+                let mut row = vec![format!("{} / {}", pair.a, pair.b)];
+                row.extend(figures);
+                row.extend([of.rounds.to_string(), beside(pair.beside).to_owned()]);
+                row
+            })
+            .collect();
+        page.table(
+            &texts(&[
+                "ratio",
+                &self.run.x,
+                "median",
+                "from",
+                "to",
+                "confidence",
+                "rounds",
+                "measured",
+            ]),
+            &rows,
+        );
+        let rows: Vec<Vec<String>> = self
+            .checks
+            .iter()
+            .map(|check| {
+                let ours = format!("{} ({} to {})", check.ours, check.low, check.high);
+                let claim = format!("{}: {}", check.row, check.claim);
+                vec![
+                    claim,
+                    check.published.clone(),
+                    ours,
+                    check.expected.clone(),
+                    check.expectation.clone(),
+                    check.paper.clone(),
+                ]
+            })
+            .collect();
+        page.table(
+            &texts(&[
+                "check",
+                "published",
+                "ours",
+                "expected",
+                "expectation",
+                "the claim",
+            ]),
+            &rows,
+        );
+        Ok(())
+    }
+
+    fn plot(&self) -> Lines {
+        let mut lines: Vec<Line> = self
+            .variants
+            .iter()
+            .map(|variant| {
+                let cells = self.cells.iter().filter(|cell| cell.variant == variant.id);
+                Line {
+                    name: variant.id.clone(),
+                    points: cells.clone().map(|cell| (cell.x, cell.p50_ms)).collect(),
+                    bars: cells
+                        .map(|cell| (cell.x, cell.p10(), cell.p90_ms))
+                        .collect(),
+                    dashed: false,
+                }
+            })
+            .collect();
+        let mut series: Vec<(&str, &str)> = self
+            .published
+            .iter()
+            .map(|number| (&*number.item, &*number.series))
+            .collect();
+        series.dedup();
+        lines.extend(series.into_iter().map(|(item, name)| {
+            let its = self
+                .published
+                .iter()
+                .filter(|number| number.item == item && number.series == name);
+            Line {
+                name: format!("published {item}: {name}"),
+                points: its.map(|number| (number.x, number.value_ms)).collect(),
+                dashed: true,
+                ..Line::default()
+            }
+        }));
+        Lines {
+            title: "Time of a proposal".to_owned(),
+            x: Axis::log(if self.run.x == "bytes" {
+                "bytes of a proposal"
+            } else {
+                "machines"
+            }),
+            y: Axis::log("ms"),
+            lines,
+        }
+    }
+}
+
+fn beside(is_beside: bool) -> &'static str {
+    match is_beside {
+        true => "at once",
+        false => "apart",
+    }
+}
+
+impl Cell {
+    fn p10(&self) -> f64 {
+        super::statistics::quantile(&self.samples_ms, 0.1).unwrap_or(self.p50_ms)
+    }
+
+    fn texts(&self) -> Vec<String> {
+        let figures = [
+            self.x,
+            self.p50_ms,
+            self.p90_ms,
+            self.p99_ms,
+            self.max_ms,
+            self.mean_ms,
+        ];
+        let mut texts = vec![self.variant.clone()];
+        texts.extend(figures.iter().map(f64::to_string));
+        texts.push(self.count.to_string());
+        texts
+    }
+}

@@ -1,0 +1,317 @@
+//! An experiment: its variants at each place of the x axis.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Result;
+use bench::report::typed;
+use testbed::environment::Machine;
+use testbed::scratch::{Scratch, go_on};
+use testbed::watch::Watch;
+
+use super::Common;
+use super::clusters::{Ink, Kind, Variant};
+use crate::study::published::{self, Number};
+use crate::study::rounds::{COUNTED, Draw, Proposer, Samples, take_turns};
+use crate::study::run::{Cell, Circumstances, FORMAT, Pair, Program, Published, Run};
+
+/// More nodes on a machine of this kind are too many at once.
+const AT_ONCE_MAX: u32 = 60;
+/// A node keeps no more than retention lets it, and has two segments in the making.
+const PER_NODE_BYTES_MAX: u64 = 512 << 20;
+/// The directory's log, and what a segment begins with.
+const PER_NODE_BYTES_MIN: u64 = 16 << 20;
+
+pub struct Experiment<'a> {
+    name: &'static str,
+    x: &'static str,
+    common: &'a Common,
+    /// With their ids; the last one is another one again.
+    variants: Vec<(String, Kind)>,
+    /// Beside which the others are set.
+    base: &'static str,
+    also: Vec<(String, String)>,
+    published: Vec<Number>,
+}
+
+struct Found {
+    cells: Vec<Cell>,
+    pairs: Vec<Pair>,
+    complete: bool,
+}
+
+impl<'a> Experiment<'a> {
+    pub fn new(
+        name: &'static str,
+        x: &'static str,
+        common: &'a Common,
+        kinds: &[Kind],
+        base: &'static str,
+    ) -> Experiment<'a> {
+        let mut variants: Vec<(String, Kind)> =
+            kinds.iter().map(|kind| (kind.id(), *kind)).collect();
+        let again = variants.iter().find(|(id, _)| id == base).cloned();
+        variants.extend(again.map(|(id, kind)| (format!("{id}-again"), kind)));
+        Experiment {
+            name,
+            x,
+            common,
+            variants,
+            base,
+            also: Vec::new(),
+            published: Vec::new(),
+        }
+    }
+
+    /// Has the paper's numbers of this item beside ours.
+    pub fn published(&mut self, item: &str, series: &[&str]) {
+        let numbers = published::of("ramp", item);
+        let numbers = numbers.into_iter();
+        self.published
+            .extend(numbers.filter(|number| series.contains(&number.series)));
+    }
+
+    /// Compares these two, too.
+    pub fn also_pair(&mut self, a: &str, b: &str) {
+        self.also.push((a.to_owned(), b.to_owned()));
+    }
+
+    /// One set of clusters for all sizes.
+    pub fn by_size(&self, machines: u32, sizes: &[u64]) -> Result<Run> {
+        self.around(
+            (machines, sizes.iter().sum()),
+            |scratch, watch, draw, found| {
+                let mut variants = self.start(scratch, &format!("{machines}"), machines, watch)?;
+                let mut appends = taken(&mut variants);
+                for size in sizes {
+                    watch.says(format!("{size} B"));
+                    let complete =
+                        self.turns(&mut appends, *size, draw, watch, |ids, samples| {
+                            self.note(found, *size as f64, ids, samples, true);
+                        })?;
+                    if !complete {
+                        break;
+                    }
+                }
+                Ok(())
+            },
+            sizes.len(),
+        )
+    }
+
+    /// Clusters of their own for each number of machines.
+    pub fn by_machines(&self, machines: &[u32], size: u64) -> Result<Run> {
+        let most = machines.iter().copied().max().unwrap_or(0);
+        self.around(
+            (most, size * machines.len() as u64),
+            |scratch, watch, draw, found| {
+                for count in machines {
+                    let name = format!("{count}");
+                    watch.says(format!("starting {count} nodes for each variant"));
+                    if count * self.variants.len() as u32 <= AT_ONCE_MAX {
+                        let mut variants = self.start(scratch, &name, *count, watch)?;
+                        let mut appends = taken(&mut variants);
+                        watch.says(format!("{count} machines"));
+                        self.turns(&mut appends, size, draw, watch, |ids, samples| {
+                            self.note(found, f64::from(*count), ids, samples, true);
+                        })?;
+                    } else {
+                        self.one_after_the_other((scratch, watch), (*count, size), draw, found)?;
+                    }
+                    if go_on().is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            },
+            machines.len(),
+        )
+    }
+
+    fn one_after_the_other(
+        &self,
+        (scratch, watch): (&Scratch, &Watch),
+        (count, size): (u32, u64),
+        draw: &mut Draw,
+        found: &mut Found,
+    ) -> Result<()> {
+        let mut all = Vec::new();
+        for (id, kind) in &self.variants {
+            watch.says(format!("{count} machines, {id}"));
+            let directory = scratch.path().join(format!("{count}-{id}"));
+            let mut variant = Variant::start(*kind, directory.clone(), count)?;
+            let mut appends = taken(std::slice::from_mut(&mut variant));
+            let rounds = (self.common.rounds(), size as usize);
+            let (mut samples, complete) = take_turns(&mut appends, rounds, draw, || watch.step(1))?;
+            found.complete &= complete;
+            all.append(&mut samples);
+            drop((appends, variant));
+            scratch.retire(&directory)?;
+            if !complete {
+                break;
+            }
+        }
+        self.note(
+            found,
+            f64::from(count),
+            &self.ids()[..all.len()],
+            &all,
+            false,
+        );
+        Ok(())
+    }
+
+    fn start(
+        &self,
+        scratch: &Scratch,
+        name: &str,
+        machines: u32,
+        watch: &Watch,
+    ) -> Result<Vec<Variant>> {
+        let mut started = Vec::new();
+        for (id, kind) in &self.variants {
+            go_on()?;
+            watch.says(format!("starting {machines} nodes: {id}"));
+            let directory = scratch.path().join(format!("{name}-{id}"));
+            started.push(Variant::start(*kind, directory, machines)?);
+        }
+        Ok(started)
+    }
+
+    fn turns(
+        &self,
+        appends: &mut [Box<dyn Proposer>],
+        size: u64,
+        draw: &mut Draw,
+        watch: &Watch,
+        note: impl FnOnce(&[String], &[Samples]),
+    ) -> Result<bool> {
+        let rounds = (self.common.rounds(), size as usize);
+        let steps = self.variants.len() as u64;
+        let (samples, complete) = take_turns(appends, rounds, draw, || watch.step(steps))?;
+        note(&self.ids(), &samples);
+        Ok(complete)
+    }
+
+    fn ids(&self) -> Vec<String> {
+        self.variants.iter().map(|(id, _)| id.clone()).collect()
+    }
+
+    fn note(&self, found: &mut Found, x: f64, ids: &[String], samples: &[Samples], beside: bool) {
+        let named = || ids.iter().zip(samples);
+        found
+            .cells
+            .extend(named().filter_map(|(id, samples)| Cell::of(id, x, samples)));
+        let of = |wanted: &str| named().find(|(id, _)| *id == wanted);
+        let mut pairs: Vec<(&str, &str)> = ids
+            .iter()
+            .filter(|id| *id != self.base)
+            .map(|id| (&**id, self.base))
+            .collect();
+        pairs.extend(self.also.iter().map(|(a, b)| (&**a, &**b)));
+        // The other way round is the same pair.
+        pairs.retain(|(a, b)| !self.also.iter().any(|(c, d)| (a, b) == (&&**d, &&**c)));
+        found.pairs.extend(pairs.into_iter().filter_map(|(a, b)| {
+            let (a, b) = (of(a)?, of(b)?);
+            Pair::of((a.0, a.1), (b.0, b.1), x, beside)
+        }));
+        let wanted = self.common.rounds() as usize;
+        found.complete &= samples
+            .iter()
+            .all(|samples| samples.all.len() == wanted * COUNTED);
+    }
+
+    fn around(
+        &self,
+        (machines, bytes): (u32, u64),
+        measure: impl FnOnce(&Scratch, &Watch, &mut Draw, &mut Found) -> Result<()>,
+        places: usize,
+    ) -> Result<Run> {
+        let on_disk = self
+            .variants
+            .iter()
+            .filter(|(_, kind)| kind.ink == Ink::Disk);
+        let nodes = on_disk.count() as u64 * u64::from(machines);
+        let proposals = u64::from(self.common.rounds()) * (COUNTED as u64 + 1);
+        let each = PER_NODE_BYTES_MIN + proposals.saturating_mul(bytes);
+        let scratch = self
+            .common
+            .place
+            .make(nodes * each.min(PER_NODE_BYTES_MAX))?;
+        let machine = Machine::look(scratch.path())?;
+        machine.warn_if_no_disk();
+        let steps = u64::from(self.common.rounds()) * self.variants.len() as u64 * places as u64;
+        let watch = Watch::new(steps);
+        let mut found = Found {
+            cells: Vec::new(),
+            pairs: Vec::new(),
+            complete: true,
+        };
+        let (began, since) = (SystemTime::now(), Instant::now());
+        let measured = measure(
+            &scratch,
+            &watch,
+            &mut Draw::new(self.common.seed),
+            &mut found,
+        );
+        drop(watch);
+        // What was measured before somebody asked to end is kept, and marked.
+        match measured {
+            Err(error) if found.cells.is_empty() || go_on().is_ok() => return Err(error),
+            Err(_) => found.complete = false,
+            Ok(()) => found.complete &= go_on().is_ok(),
+        }
+        Ok(self.run(found, &machine, began, since.elapsed()))
+    }
+
+    fn run(&self, found: Found, machine: &Machine, began: SystemTime, took: Duration) -> Run {
+        let published = self.published.iter().filter(|number| number.unit == "s");
+        Run {
+            format: FORMAT.to_owned(),
+            run: Circumstances {
+                experiment: self.name.to_owned(),
+                command: typed(),
+                seed: self.common.seed,
+                rounds: self.common.rounds(),
+                began: humantime::format_rfc3339_seconds(began).to_string(),
+                machine: machine.sentence(),
+                seconds: took.as_secs_f64().round(),
+                complete: found.complete,
+                x: self.x.to_owned(),
+            },
+            program: Program {
+                version: serve::version().to_owned(),
+                profile: if cfg!(debug_assertions) {
+                    "debug"
+                } else {
+                    "release"
+                }
+                .to_owned(),
+            },
+            machine: serde_json::to_value(machine).unwrap_or_default(),
+            variants: self
+                .variants
+                .iter()
+                .map(|(id, kind)| kind.told(id))
+                .collect(),
+            cells: found.cells,
+            pairs: found.pairs,
+            published: published
+                .map(|number| Published {
+                    item: number.item.to_owned(),
+                    series: number.series.to_owned(),
+                    x: number.x,
+                    value_ms: number.value * 1e3,
+                    how: number.how.to_owned(),
+                })
+                .collect(),
+            checks: Vec::new(),
+        }
+    }
+}
+
+fn taken(variants: &mut [Variant]) -> Vec<Box<dyn Proposer>> {
+    let appends = variants.iter_mut().filter_map(Variant::take);
+    appends
+        .map(|appends| Box::new(appends) as Box<dyn Proposer>)
+        .collect()
+}

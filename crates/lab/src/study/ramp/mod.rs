@@ -1,0 +1,270 @@
+//! The RAM-ified Part-Time Parliament's experiments: one proposal at a time, agreed on by nodes that write with different inks.
+//!
+//! ```text
+//!   size       3 nodes; 10 B to 1 MB         disk · page cache · RAM · RAM again
+//!   machines   3, 10, 20 … nodes; 1 KB       disk · RAM · RAM again
+//!   latency    3, 10 … nodes; 1 KB           disk · RAM, each with and without a lag on what nodes send each other
+//! ```
+//!
+//! A proposal is an append of one stream: its time is from the call to the acknowledgement, at a client beside the leader.
+
+mod clusters;
+mod measured;
+
+use anyhow::Result;
+use carrier::Lag;
+use clap::{Args, Subcommand};
+use terminal::exit::{Failure, Kind};
+use terminal::show;
+use testbed::scratch::Place;
+use wire::quantity;
+
+use clusters::{Ink, Kind as Variant};
+use measured::Experiment;
+
+use super::run::{Checked, Run};
+use super::statistics;
+
+const SIZE: &str = "\
+Four clusters of three nodes live at once; in each round each of them agrees on five proposals of one size, the first of which does
+not count, in an order that is drawn. disk: every byte is durable on a majority before it is acknowledged. page-cache: the same
+program on a file system in memory, which is what the paper called disk. ram: nothing is written anywhere. ram-again is ram once
+more: a run that tells the two apart proves nothing.
+
+Example: two minutes, and a page with the published numbers beside ours
+  logberg-lab ramp size --quick --report size.html";
+
+const MACHINES: &str = "\
+As `ramp size` does, with 1 KB and more and more nodes, which all vote. All of them share this machine, as they did in the paper.
+Where the nodes of all variants together are more than 60, one cluster lives after the other, and a pair is measured apart.
+
+Example:
+  logberg-lab ramp machines --machines 3,9,15 --report machines.html";
+
+const LATENCY: &str = "\
+As `ramp machines` does. With a lag what a node sends to another arrives later, by a time that is drawn anew each time; the order of
+what is sent stays. The paper let each acceptor sleep before it answered.
+
+Example:
+  logberg-lab ramp latency --lag 5ms..38ms --machines 3,9 --report latency.html";
+
+/// Repeat The RAM-ified Part-Time Parliament's experiments
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    experiment: Which,
+}
+
+#[derive(Debug, Subcommand)]
+enum Which {
+    /// Time of a proposal by its size, for each ink
+    #[command(after_help = SIZE)]
+    Size(Size),
+    /// Time of a proposal by the number of machines, for each ink
+    #[command(after_help = MACHINES)]
+    Machines(Machines),
+    /// Time of a proposal where the machines are far from each other
+    #[command(after_help = LATENCY)]
+    Latency(Latency),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// At most two minutes: fewer rounds, and fewer places
+    #[arg(long)]
+    quick: bool,
+    /// Rounds; each variant has a turn in each [default: 200, or 40 with --quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=100_000))]
+    rounds: Option<u32>,
+    /// The orders of turns are drawn from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// End with 1 if an expectation is missed, or the run proves nothing
+    #[arg(long)]
+    strict: bool,
+    #[command(flatten)]
+    place: Place,
+    #[command(flatten)]
+    report: bench::report::To,
+}
+
+#[derive(Debug, Args)]
+pub struct Size {
+    /// Bytes of a proposal [default: 10, 100, 1k, 10k, 100k and 1M]
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = quantity::at_least_one)]
+    sizes: Vec<u64>,
+    /// Nodes of each cluster
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=clusters::MACHINES_MAX))]
+    machines: u32,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Machines {
+    /// Nodes of a cluster [default: 3, 10 and 20, or 3 and 9 with --quick]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=clusters::MACHINES_MAX))]
+    machines: Vec<u32>,
+    /// Bytes of a proposal
+    #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = quantity::at_least_one)]
+    size: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Debug, Args)]
+pub struct Latency {
+    /// Nodes of a cluster [default: 3 and 10, or 3 with --quick]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=clusters::MACHINES_MAX))]
+    machines: Vec<u32>,
+    /// Later by so much, drawn evenly
+    #[arg(long, value_name = "LAG", default_value = "5ms..38ms")]
+    lag: Lag,
+    /// Bytes of a proposal
+    #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = quantity::at_least_one)]
+    size: u64,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Common {
+    fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 40 } else { 200 })
+    }
+}
+
+impl Arguments {
+    pub fn run(self, json: bool) -> Result<()> {
+        match self.experiment {
+            Which::Size(size) => size.run(json),
+            Which::Machines(machines) => machines.run(json),
+            Which::Latency(latency) => latency.run(json),
+        }
+    }
+}
+
+fn or(given: &[u32], quick: bool, few: &[u32], all: &[u32]) -> Vec<u32> {
+    match (given, quick) {
+        ([], true) => few.to_vec(),
+        ([], false) => all.to_vec(),
+        (given, _) => given.to_vec(),
+    }
+}
+
+impl Size {
+    fn run(self, json: bool) -> Result<()> {
+        let sizes = match (&self.sizes[..], self.common.quick) {
+            ([], true) => vec![10, 1_000, 100_000, 1_000_000],
+            ([], false) => vec![10, 100, 1_000, 10_000, 100_000, 1_000_000],
+            (given, _) => given.to_vec(),
+        };
+        let variants = [Ink::Disk, Ink::PageCache, Ink::Ram].map(Variant::plain);
+        let mut experiment = Experiment::new("ramp size", "bytes", &self.common, &variants, "ram");
+        experiment.published("4.1.1", &["disk", "ram"]);
+        let run = experiment.by_size(self.machines, &sizes)?;
+        finish(run, &self.common, json, |run| {
+            let at = |a: &str, x| run.pair(a, "ram", x);
+            let checks = [
+                ("disk/ram at 10 B", at("disk", 10.0)),
+                ("disk/ram at 1 KB", at("disk", 1e3)),
+                ("disk/ram at 1 MB", at("disk", 1e6)),
+                ("page-cache/ram at 1 KB", at("page-cache", 1e3)),
+            ];
+            let checks = checks
+                .into_iter()
+                .filter_map(|(name, pair)| Checked::of_pair(name, pair?));
+            checks.collect()
+        })
+    }
+}
+
+impl Machines {
+    fn run(self, json: bool) -> Result<()> {
+        let machines = or(&self.machines, self.common.quick, &[3, 9], &[3, 10, 20]);
+        let variants = [Ink::Disk, Ink::Ram].map(Variant::plain);
+        let mut experiment =
+            Experiment::new("ramp machines", "machines", &self.common, &variants, "ram");
+        experiment.published("4.1.3 disk", &["1 proposer"]);
+        experiment.published("4.1.3 ram", &["1 proposer"]);
+        let run = experiment.by_machines(&machines, self.size)?;
+        finish(run, &self.common, json, |run| {
+            // Of the 10th, the middle and the 90th: how far the exponent lies from itself.
+            let of = |figure: fn(&super::run::Cell) -> f64| {
+                let cells = run.cells.iter().filter(|cell| cell.variant == "ram");
+                let points: Vec<(f64, f64)> = cells.map(|cell| (cell.x, figure(cell))).collect();
+                statistics::exponent(&points)
+            };
+            let (Some(middle), Some(mean)) = (of(|cell| cell.p50_ms), of(|cell| cell.mean_ms))
+            else {
+                return Vec::new();
+            };
+            let found = (middle, middle.min(mean), middle.max(mean));
+            let names = ["exponent of machines", "more machines take longer"];
+            names
+                .iter()
+                .filter_map(|name| Checked::of(name, found))
+                .collect()
+        })
+    }
+}
+
+impl Latency {
+    fn run(self, json: bool) -> Result<()> {
+        let machines = or(&self.machines, self.common.quick, &[3], &[3, 10]);
+        let plain = [Ink::Disk, Ink::Ram].map(Variant::plain);
+        let late = [Ink::Disk, Ink::Ram].map(|ink| Variant::late(ink, self.lag));
+        let variants = [plain, late].concat();
+        let mut experiment = Experiment::new(
+            "ramp latency",
+            "machines",
+            &self.common,
+            &variants,
+            "ram+lag",
+        );
+        experiment.published("4.1.4", &["1 proposer, lag"]);
+        experiment.also_pair("ram+lag", "ram");
+        let run = experiment.by_machines(&machines, self.size)?;
+        finish(run, &self.common, json, |run| {
+            let last = machines.iter().copied().max().map_or(0.0, f64::from);
+            let checks = [
+                ("lag/none", run.pair("ram+lag", "ram", last)),
+                ("disk/ram under lag", run.pair("disk+lag", "ram+lag", last)),
+            ];
+            let checks = checks
+                .into_iter()
+                .filter_map(|(name, pair)| Checked::of_pair(name, pair?));
+            checks.collect()
+        })
+    }
+}
+
+fn finish(
+    mut run: Run,
+    common: &Common,
+    json: bool,
+    judge: impl Fn(&Run) -> Vec<Checked>,
+) -> Result<()> {
+    run.checks = judge(&run);
+    let twice: Vec<Checked> = run
+        .pairs
+        .iter()
+        .filter(|pair| pair.a == format!("{}-again", pair.b))
+        .filter_map(|pair| Checked::of_pair("A/A", pair))
+        .collect();
+    run.checks.extend(twice);
+    if let Some(to) = common.report.open()? {
+        to.write(run.page()?)?;
+    }
+    match json {
+        true => show::print_json(&run)?,
+        false => run.print()?,
+    }
+    match common.strict && run.disappoints() {
+        true => Err(Failure::new(
+            Kind::Failure,
+            "an expectation was missed, or the run proves nothing",
+        )
+        .into()),
+        false => Ok(()),
+    }
+}

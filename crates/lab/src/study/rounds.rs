@@ -1,0 +1,158 @@
+//! Variants that live at once and take turns: what is compared is measured milliseconds apart.
+//!
+//! ```text
+//!   round 1   b: warm-up, 4 measured · a: … · c: …        in an order that is drawn anew each time
+//!   round 2   c: … · b: … · a: …
+//!             a pair's ratio is one of its round: a machine that is twice as slow for a minute is so for both sides
+//! ```
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use testbed::scratch::go_on;
+
+use super::statistics;
+
+/// Whoever proposes, and waits until it is agreed on.
+pub trait Proposer {
+    /// One proposal of so many bytes.
+    fn propose(&mut self, bytes: usize) -> Result<Duration>;
+}
+
+/// The proposals of a turn that count; one goes before them.
+pub const COUNTED: usize = 4;
+
+/// What one variant took in all rounds at one place of the x axis.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    /// Milliseconds, in the order of measuring.
+    pub all: Vec<f64>,
+    /// The median of each round.
+    pub rounds: Vec<f64>,
+}
+
+/// Rounds until there are so many, or somebody asks to end: then it says so, beside what there is.
+pub fn take_turns(
+    proposers: &mut [Box<dyn Proposer + '_>],
+    (rounds, bytes): (u32, usize),
+    draw: &mut Draw,
+    mut on_round: impl FnMut(),
+) -> Result<(Vec<Samples>, bool)> {
+    let mut samples = vec![Samples::default(); proposers.len()];
+    let mut order: Vec<usize> = (0..proposers.len()).collect();
+    for _ in 0..rounds {
+        if go_on().is_err() {
+            return Ok((samples, false));
+        }
+        draw.shuffle(&mut order);
+        for at in &order {
+            let turn = turn(proposers[*at].as_mut(), bytes)?;
+            samples[*at].rounds.extend(statistics::median(&turn));
+            samples[*at].all.extend(turn);
+        }
+        on_round();
+    }
+    Ok((samples, true))
+}
+
+fn turn(proposer: &mut dyn Proposer, bytes: usize) -> Result<Vec<f64>> {
+    proposer.propose(bytes)?;
+    let counted = (0..COUNTED).map(|_| Ok(proposer.propose(bytes)?.as_secs_f64() * 1e3));
+    counted.collect()
+}
+
+/// An appender as a proposer: the time from the call to the acknowledgement of the last byte.
+pub struct Appends {
+    appender: client::Appender,
+    acknowledgements: client::Acknowledgements,
+    content: Vec<u8>,
+}
+
+impl Appends {
+    pub fn to(client: &client::Client, log: &str) -> Result<Appends> {
+        let appender = client.append(log, client::AppendOptions::default())?;
+        Ok(Appends {
+            acknowledgements: appender.acknowledgements(),
+            appender,
+            content: Vec::new(),
+        })
+    }
+}
+
+impl Proposer for Appends {
+    fn propose(&mut self, bytes: usize) -> Result<Duration> {
+        self.content.resize(bytes, b'v');
+        let began = Instant::now();
+        let position = self.appender.append(&self.content)?;
+        self.acknowledgements.wait(position)?;
+        Ok(began.elapsed())
+    }
+}
+
+/// The chance of orders, from a seed: equal seeds draw equally (splitmix64).
+pub struct Draw(u64);
+
+impl Draw {
+    pub fn new(seed: u64) -> Draw {
+        Draw(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn shuffle(&mut self, order: &mut [usize]) {
+        for at in (1..order.len()).rev() {
+            let with = (self.next() % (at as u64 + 1)) as usize;
+            order.swap(at, with);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    struct Counts<'a>(usize, &'a RefCell<Vec<usize>>);
+
+    impl Proposer for Counts<'_> {
+        fn propose(&mut self, bytes: usize) -> Result<Duration> {
+            self.1.borrow_mut().push(self.0);
+            Ok(Duration::from_millis(bytes as u64 * (self.0 as u64 + 1)))
+        }
+    }
+
+    fn order_of(seed: u64) -> (Vec<usize>, Vec<Samples>) {
+        let seen = RefCell::new(Vec::new());
+        let mut proposers: Vec<Box<dyn Proposer + '_>> = (0..3)
+            .map(|at| Box::new(Counts(at, &seen)) as Box<dyn Proposer + '_>)
+            .collect();
+        let (samples, whole) =
+            take_turns(&mut proposers, (10, 5), &mut Draw::new(seed), || {}).expect("turns");
+        assert!(whole);
+        drop(proposers);
+        (seen.into_inner(), samples)
+    }
+
+    #[test]
+    fn every_variant_has_a_turn_in_every_round() {
+        let (seen, samples) = order_of(7);
+        for round in seen.chunks(3 * (COUNTED + 1)) {
+            for variant in 0..3 {
+                let turns = round.iter().filter(|at| **at == variant).count();
+                assert_eq!(turns, COUNTED + 1);
+            }
+        }
+        for (at, samples) in samples.iter().enumerate() {
+            assert_eq!(samples.all.len(), 10 * COUNTED, "the warm-ups do not count");
+            assert_eq!(samples.rounds, vec![5.0 * (at as f64 + 1.0); 10]);
+        }
+        assert_eq!(order_of(7).0, seen, "an equal seed draws equally");
+        assert_ne!(order_of(8).0, seen);
+    }
+}

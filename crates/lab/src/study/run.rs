@@ -1,0 +1,224 @@
+//! What a run found, as one object of JSON: `logberg.lab/1`. A page is made of it, at once or later.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::catalogue::{self, Expectation, Verdict};
+use super::rounds::Samples;
+use super::statistics::{self, Ratio};
+
+pub const FORMAT: &str = "logberg.lab/1";
+
+/// More samples of a cell are not kept one by one.
+const SAMPLES_MAX: usize = 10_000;
+
+/// Times are in milliseconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    pub format: String,
+    pub run: Circumstances,
+    pub program: Program,
+    /// As benches show it, and the sentence about it.
+    pub machine: Value,
+    pub variants: Vec<Variant>,
+    pub cells: Vec<Cell>,
+    pub pairs: Vec<Pair>,
+    pub published: Vec<Published>,
+    pub checks: Vec<Checked>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Circumstances {
+    /// `ramp size`
+    pub experiment: String,
+    /// As it was typed.
+    pub command: String,
+    pub seed: u64,
+    pub rounds: u32,
+    pub began: String,
+    pub machine: String,
+    pub seconds: f64,
+    /// False: somebody asked it to end before it had all rounds.
+    pub complete: bool,
+    /// The variable on the x axis, with its unit.
+    pub x: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Program {
+    pub version: String,
+    pub profile: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Variant {
+    pub id: String,
+    pub ink: String,
+    pub transport: String,
+    pub lag: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cell {
+    pub variant: String,
+    pub x: f64,
+    pub count: usize,
+    pub mean_ms: f64,
+    pub p50_ms: f64,
+    pub p90_ms: f64,
+    pub p99_ms: f64,
+    pub max_ms: f64,
+    /// At most 10,000, the first.
+    pub samples_ms: Vec<f64>,
+}
+
+/// Two variants at one place.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pair {
+    pub a: String,
+    pub b: String,
+    pub x: f64,
+    /// False: the two did not live at once, and their rounds are minutes apart.
+    pub beside: bool,
+    #[serde(flatten)]
+    pub of: Ratio,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Published {
+    pub item: String,
+    pub series: String,
+    pub x: f64,
+    pub value_ms: f64,
+    pub how: String,
+}
+
+/// A check of the catalogue, and how it came out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Checked {
+    pub row: String,
+    pub name: String,
+    pub claim: String,
+    pub published: String,
+    pub expected: String,
+    pub ours: f64,
+    pub low: f64,
+    pub high: f64,
+    pub paper: String,
+    pub expectation: String,
+}
+
+fn rounded(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+impl Cell {
+    /// `None`: nothing was measured.
+    pub fn of(variant: &str, x: f64, samples: &Samples) -> Option<Cell> {
+        let all = &samples.all;
+        let quantile = |part| statistics::quantile(all, part).map(rounded);
+        Some(Cell {
+            variant: variant.to_owned(),
+            x,
+            count: all.len(),
+            mean_ms: rounded(all.iter().sum::<f64>() / all.len() as f64),
+            p50_ms: quantile(0.5)?,
+            p90_ms: quantile(0.9)?,
+            p99_ms: quantile(0.99)?,
+            max_ms: quantile(1.0)?,
+            samples_ms: all.iter().take(SAMPLES_MAX).copied().map(rounded).collect(),
+        })
+    }
+}
+
+impl Pair {
+    pub fn of(a: (&str, &Samples), b: (&str, &Samples), x: f64, beside: bool) -> Option<Pair> {
+        let rounds = a.1.rounds.iter().zip(&b.1.rounds);
+        let rounds: Vec<(f64, f64)> = rounds.map(|(a, b)| (*a, *b)).collect();
+        Some(Pair {
+            a: a.0.to_owned(),
+            b: b.0.to_owned(),
+            x,
+            beside,
+            of: statistics::ratio(&rounds)?,
+        })
+    }
+}
+
+fn word(of: impl Serialize) -> String {
+    let word = serde_json::to_value(of).unwrap_or_default();
+    word.as_str().unwrap_or_default().to_owned()
+}
+
+impl Checked {
+    /// `None`: the catalogue has no such check.
+    pub fn of(name: &str, (ours, low, high): (f64, f64, f64)) -> Option<Checked> {
+        let check = catalogue::check(name)?;
+        let (verdict, expectation): (Verdict, Expectation) = check.judge(low, high);
+        Some(Checked {
+            row: check.row.to_owned(),
+            name: name.to_owned(),
+            claim: check.claim.to_owned(),
+            published: check.published.to_owned(),
+            expected: check.expected(),
+            ours: rounded(ours),
+            low: rounded(low),
+            high: rounded(high),
+            paper: word(verdict),
+            expectation: word(expectation),
+        })
+    }
+
+    pub fn of_pair(name: &str, pair: &Pair) -> Option<Checked> {
+        Checked::of(name, (pair.of.ratio, pair.of.low, pair.of.high))
+    }
+}
+
+impl Run {
+    /// The pair at a place.
+    pub fn pair(&self, a: &str, b: &str, x: f64) -> Option<&Pair> {
+        let mut pairs = self.pairs.iter();
+        pairs.find(|pair| pair.a == a && pair.b == b && pair.x == x)
+    }
+
+    /// Whether the same variant twice was told apart: then the run proves nothing.
+    pub fn proves_nothing(&self) -> bool {
+        let mut twice = self
+            .pairs
+            .iter()
+            .filter(|pair| pair.a == format!("{}-again", pair.b));
+        twice.any(|pair| pair.of.low > 1.0 || pair.of.high < 1.0)
+    }
+
+    /// Whether an expectation was missed, or the run proves nothing.
+    pub fn disappoints(&self) -> bool {
+        let missed = |check: &Checked| check.expectation == word(Expectation::Missed);
+        self.proves_nothing() || self.checks.iter().any(missed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(rounds: &[f64]) -> Samples {
+        Samples {
+            all: rounds.to_vec(),
+            rounds: rounds.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_pair_becomes_a_verdict() {
+        let disk = samples(&[3.0; 10]);
+        let ram = samples(&[1.0; 10]);
+        let pair = Pair::of(("disk", &disk), ("ram", &ram), 1000.0, true).expect("rounds");
+        let checked = Checked::of_pair("disk/ram at 1 KB", &pair).expect("in the catalogue");
+        assert_eq!((&*checked.paper, &*checked.expectation), ("fails", "met"));
+        assert!(Checked::of_pair("no such check", &pair).is_none());
+        assert!(Pair::of(("a", &samples(&[])), ("b", &ram), 1.0, true).is_none());
+        let cell = Cell::of("disk", 1000.0, &disk).expect("samples");
+        assert_eq!((cell.count, cell.p50_ms, cell.max_ms), (10, 3.0, 3.0));
+        assert!(Cell::of("disk", 1.0, &samples(&[])).is_none());
+    }
+}
