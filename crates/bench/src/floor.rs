@@ -288,7 +288,7 @@ impl Machine for Floor {
             Completion::ListenFailed { error, .. } => {
                 self.env.fail(&format!("cannot listen: {error}"));
             }
-            Completion::Connected { conn, result } => {
+            Completion::Connected { conn, result, .. } => {
                 let Some(Purpose::LinkOut(id, index)) = self.env.conns.get(&conn).copied() else {
                     return;
                 };

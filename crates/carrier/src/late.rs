@@ -18,7 +18,7 @@ pub struct Late<'a, M: Machine + ?Sized> {
     random: u64,
     links: BTreeMap<ConnId, Link>,
     /// Connections that are made, and of which the node hears later.
-    connected: Vec<(Time, ConnId)>,
+    connected: Vec<(Time, ConnId, Option<String>)>,
     /// For the node.
     told: VecDeque<Completion>,
     /// For the kernel.
@@ -129,7 +129,7 @@ impl<'a, M: Machine + ?Sized> Late<'a, M> {
             return;
         };
         link.is_closed = true;
-        self.connected.retain(|(_, other)| *other != conn);
+        self.connected.retain(|(_, other, _)| *other != conn);
         if at_kernel && link.told_before == 0 {
             self.links.remove(&conn);
         }
@@ -150,10 +150,11 @@ impl<'a, M: Machine + ?Sized> Late<'a, M> {
         for conn in over {
             self.links.remove(&conn);
         }
-        let is_due = |(due, _): &mut (Time, ConnId)| *due <= now;
-        for (_, conn) in self.connected.extract_if(.., is_due) {
+        let is_due = |(due, ..): &mut (Time, ConnId, Option<String>)| *due <= now;
+        for (_, conn, node) in self.connected.extract_if(.., is_due) {
             let result = Ok(());
-            self.told.push_back(Completion::Connected { conn, result });
+            self.told
+                .push_back(Completion::Connected { conn, result, node });
         }
     }
 
@@ -167,18 +168,19 @@ impl<'a, M: Machine + ?Sized> Late<'a, M> {
             Completion::Connected {
                 conn,
                 result: Ok(()),
+                node,
             } => {
                 let both_ways = self.one_way() + self.one_way();
                 if self.way_to_node(conn).is_none() {
                     let result = Ok(());
-                    return Some(Completion::Connected { conn, result });
+                    return Some(Completion::Connected { conn, result, node });
                 }
-                self.connected.push((self.now + both_ways, conn));
+                self.connected.push((self.now + both_ways, conn, node));
                 None
             }
-            Completion::Connected { conn, result } => {
+            Completion::Connected { conn, result, node } => {
                 self.links.remove(&conn);
-                Some(Completion::Connected { conn, result })
+                Some(Completion::Connected { conn, result, node })
             }
             Completion::Sent { conn, result } => {
                 let Some(link) = self.links.get_mut(&conn) else {
@@ -261,7 +263,7 @@ impl<M: Machine + ?Sized> Machine for Late<'_, M> {
     fn deadline(&self) -> Option<Time> {
         let held = self.links.values().filter_map(|link| link.held.front());
         let held = held.map(|held| held.due).min();
-        let connected = self.connected.iter().map(|(due, _)| *due).min();
+        let connected = self.connected.iter().map(|(due, ..)| *due).min();
         let told = (!self.told.is_empty()).then_some(self.now);
         [self.node.deadline(), held, connected, told]
             .into_iter()
@@ -406,6 +408,7 @@ mod tests {
             Completion::Connected {
                 conn: DIALED,
                 result,
+                node: None,
             },
         );
         assert!(at_time(&mut late, 40).is_empty() && heard(&mut late).is_empty());

@@ -146,9 +146,11 @@ fn run_node(arguments: &[String]) {
         start,
         places: Vec::new(),
         token: None,
+        replaces: None,
         standing: Default::default(),
         limits: Limits::default(),
         nodes_show_certificates: false,
+        wires: Default::default(),
         version: "bank",
         speaks: Speaks::THIS,
         hosts: Hosts::new(move |name| {

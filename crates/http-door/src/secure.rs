@@ -26,6 +26,8 @@ pub struct Tls {
     pub is_required: bool,
     /// By the certificate of this moment.
     pub acceptor: Arc<dyn Fn() -> TlsAcceptor + Send + Sync>,
+    /// Called when somebody came in plain text, and was let in.
+    pub on_plain: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// A connection, as it turned out.
@@ -50,6 +52,7 @@ impl Tls {
             return Ok(Some(Came::Secured(Box::new(stream), is_h2)));
         }
         if !self.is_required {
+            (self.on_plain)();
             return Ok(Some(Came::Plain(stream)));
         }
         timeout(bounds.head_within, refuse(stream)).await??;

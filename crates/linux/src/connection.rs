@@ -189,6 +189,7 @@ impl Connection {
             completions.push(Completion::Connected {
                 conn: self.id,
                 result: Err(error()),
+                node: None,
             });
         }
         self.receives.fail(error, completions);

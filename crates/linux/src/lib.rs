@@ -89,4 +89,5 @@ pub use kernel::{Kernel, Stopper};
 pub use mover::Mover;
 pub use post_office::PostOffice;
 pub use process::{die_with_parent, raise_file_limit};
+pub use signals::hangups;
 pub use unix_socket::{UNIX, UnixAddress};

@@ -166,6 +166,7 @@ impl Network {
             completions.push(Completion::Connected {
                 conn,
                 result: Err(error),
+                node: None,
             });
             return;
         }
@@ -225,6 +226,7 @@ impl Network {
                 completions.push(Completion::Connected {
                     conn,
                     result: Ok(()),
+                    node: handed.node,
                 });
                 // For the ops that were given before.
                 self.open_connection(conn);
@@ -468,6 +470,7 @@ impl Network {
                 completions.push(Completion::Connected {
                     conn,
                     result: Ok(()),
+                    node: None,
                 });
                 // For the ops that were given before.
                 self.open_connection(conn);

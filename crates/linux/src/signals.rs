@@ -7,7 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// A byte comes at each SIGHUP from now on, which ends the process no more.
+pub fn hangups() -> io::Result<UnixStream> {
+    let (receiver, sender) = UnixStream::pair()?;
+    signal_hook::low_level::pipe::register(SIGHUP, sender)?;
+    Ok(receiver)
+}
 
 pub(crate) struct Signals {
     receiver: UnixStream,

@@ -11,6 +11,7 @@ use replica::Limits;
 use wire::Standing;
 
 use crate::hosted::Hosts;
+use crate::wires::Wires;
 
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -22,12 +23,16 @@ pub struct NodeConfig {
     pub start: Start,
     /// Shown to the servers of which this node asks an id.
     pub token: Option<Token>,
+    /// It joins in the place of that node, whose disk is lost, and with its certificate.
+    pub replaces: Option<u32>,
     /// The places where other nodes may be found, besides where they were.
     pub places: Vec<Place>,
     pub standing: Standing,
     pub limits: Limits,
     /// Who speaks as a node, or joins, shows a node's certificate.
     pub nodes_show_certificates: bool,
+    /// The word of the process around it.
+    pub wires: Wires,
     /// The version of the program, for status.
     pub version: &'static str,
     pub speaks: Speaks,

@@ -4,6 +4,7 @@ mod entries;
 mod keys;
 mod machine;
 pub mod members;
+mod names;
 mod standing;
 pub mod tokens;
 pub mod wishes;
@@ -26,6 +27,7 @@ use tokens::{By, Rights, TokenEntry};
 use wishes::Touched;
 
 pub use entries::LogEntries;
+pub use names::Misnamed;
 
 pub const DIRECTORY: LogId = LogId(0);
 pub const DIRECTORY_NAME: &str = "directory";
@@ -52,6 +54,16 @@ pub enum Command {
         /// It joins by this token, which is good once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<String>,
+        /// The name in the certificate that it showed when it joined.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        certificate: Option<String>,
+        /// The node whose name it gets: that one lost its disk.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        replaces: Option<u32>,
+    },
+    /// The names in the certificates of nodes, bound to their ids.
+    NameNodes {
+        names: Vec<(u32, String)>,
     },
     /// The newest version of a node, by its own word. It may have been another program before.
     SetNewest {
@@ -210,6 +222,12 @@ pub struct NodeEntry {
     pub said_address: String,
     /// The newest version that it speaks.
     pub newest: u8,
+    /// The name in its certificate, by which alone it is believed; empty if none is bound.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub certificate: String,
+    /// It lost its disk, and that node has its name by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<u32>,
 }
 
 /// The versions of the cluster: agreed <= prepared
@@ -344,6 +362,8 @@ impl Directory {
                 newest,
                 by_hand,
                 token,
+                certificate,
+                replaces,
             } => {
                 // An older program does not keep the address.
                 let keeps = self.versions.agreed >= version::SAID_ADDRESSES && !by_hand;
@@ -353,8 +373,10 @@ impl Directory {
                     disk: disk.clone(),
                     newest: *newest,
                     said_address: said.to_owned(),
+                    certificate: certificate.clone().unwrap_or_default(),
                     ..NodeEntry::default()
                 };
+                let may_be_named = self.may_be_named(&entry.certificate, *replaces);
                 let has_id = self.node_by_disk(disk).is_some();
                 match self.nodes.get_mut(&NodeId(*id)) {
                     Some(known) if known.disk != *disk => {}
@@ -369,11 +391,16 @@ impl Directory {
                     None if has_id || self.members.removed.contains(id) => {}
                     // The node's disk would not be as the others' are.
                     None if *newest < self.versions.prepared => {}
+                    // Another node has its certificate.
+                    None if !may_be_named => {}
                     // Another node was let in by it meanwhile.
                     None if token
                         .as_ref()
                         .is_some_and(|t| !self.rights.lets_in(t, disk)) => {}
                     None => {
+                        if let Some(old) = replaces {
+                            self.move_name(*old, *id);
+                        }
                         self.nodes.insert(NodeId(*id), entry);
                         self.grow();
                         if let Some(token) = token {
@@ -382,6 +409,7 @@ impl Directory {
                     }
                 }
             }
+            Command::NameNodes { names } => self.name_nodes(names),
             Command::SetNewest { node, newest } => {
                 if let Some(entry) = self.nodes.get_mut(&NodeId(*node)) {
                     entry.newest = *newest;
@@ -647,6 +675,8 @@ mod tests {
                 newest: 1,
                 by_hand: false,
                 token: None,
+                certificate: None,
+                replaces: None,
             },
             Command::CreateLog {
                 name: "main".into(),
@@ -700,6 +730,8 @@ mod tests {
                 newest: 1,
                 by_hand: false,
                 token: None,
+                certificate: None,
+                replaces: None,
             });
         }
         directory.members.leaving.insert(3);
@@ -728,6 +760,8 @@ mod tests {
                 newest: 1,
                 by_hand: false,
                 token: None,
+                certificate: None,
+                replaces: None,
             });
         }
         directory.apply(&create("a"));
@@ -843,6 +877,8 @@ mod tests {
             newest: 1,
             by_hand: false,
             token: None,
+            certificate: None,
+            replaces: None,
         });
         directory.apply(&Command::AddNode {
             id: 1,
@@ -851,6 +887,8 @@ mod tests {
             newest: 1,
             by_hand: false,
             token: None,
+            certificate: None,
+            replaces: None,
         });
         assert_eq!(directory.nodes[&NodeId(1)].address, "a:1");
     }
@@ -865,6 +903,8 @@ mod tests {
             newest,
             by_hand: false,
             token: None,
+            certificate: None,
+            replaces: None,
         };
         directory.apply(&node(1, 2));
         directory.apply(&node(2, 1));
@@ -898,6 +938,8 @@ mod tests {
                 newest: 1,
                 by_hand: false,
                 token: None,
+                certificate: None,
+                replaces: None,
             });
         }
         let ids: Vec<NodeId> = directory.nodes.keys().copied().collect();

@@ -73,10 +73,12 @@ pub enum Code {
     TooFewCopies = 31,
     /// A restore of a machine's state was begun, and goes no further.
     RestoreStopped = 32,
+    /// Nodes are taken by certificates alone, and those of some are not bound to their ids.
+    NamesNotBound = 33,
 }
 
 impl Code {
-    pub const ALL: [Code; 32] = [
+    pub const ALL: [Code; 33] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -109,6 +111,7 @@ impl Code {
         Code::MachineMissing,
         Code::TooFewCopies,
         Code::RestoreStopped,
+        Code::NamesNotBound,
     ];
 
     /// The code of a number. A newer node may have one that is not known here: it is passed over.
@@ -151,6 +154,7 @@ impl Code {
             Code::MachineMissing => "machine-missing",
             Code::TooFewCopies => "too-few-copies",
             Code::RestoreStopped => "restore-stopped",
+            Code::NamesNotBound => "names-not-bound",
         }
     }
 }
@@ -210,6 +214,7 @@ impl Warning {
         match self.code {
             // To have joined is no risk.
             Code::Election | Code::NotJoined => State::Healthy,
+            Code::NamesNotBound => State::Healthy,
             _ => State::AtRisk,
         }
     }
@@ -224,6 +229,8 @@ impl Warning {
             // New logs and planned moves have them, too. One that does not settle is `no-leader` after a second, and
             // one after the other `leader-flapping`.
             Code::Election => State::Healthy,
+            // It says who may come in, and not what is served.
+            Code::NamesNotBound => State::Healthy,
             Code::NoLeader | Code::NotJoined | Code::Removed if own => State::Unavailable,
             Code::HostsDown | Code::StateLost | Code::MachineMissing | Code::RestoreStopped => {
                 State::Unavailable

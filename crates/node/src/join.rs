@@ -30,6 +30,8 @@ pub(crate) struct Join {
     servers: Vec<String>,
     /// Shown to each of them.
     token: Option<Token>,
+    /// The node in whose place it comes.
+    replaces: Option<u32>,
     /// The other nodes of the cluster, as the servers that were asked named them.
     told: VecDeque<String>,
     turn: usize,
@@ -113,10 +115,11 @@ pub(crate) fn answer(
 }
 
 impl Join {
-    pub(crate) fn new(servers: Vec<String>, token: Option<Token>) -> Join {
+    pub(crate) fn new(servers: Vec<String>, token: Option<Token>, replaces: Option<u32>) -> Join {
         Join {
             servers,
             token,
+            replaces,
             told: VecDeque::new(),
             turn: 0,
             hint: None,
@@ -196,8 +199,11 @@ impl Join {
         let line = Request::new("join")
             .key("address", &env.own.advertise)
             .key("disk", hex(&env.own.identity.disk.0))
-            .key("speaks", env.own.speaks)
-            .encode();
+            .key("speaks", env.own.speaks);
+        let line = match self.replaces {
+            Some(old) => line.key("replaces", old).encode(),
+            None => line.encode(),
+        };
         let shown = self.token.as_ref().map(|token| auth::line(&token.reveal()));
         let shown = shown.unwrap_or_default();
         env.send_bytes(conn, &[shown.as_bytes(), &line].concat());
@@ -305,7 +311,7 @@ mod tests {
 
     #[test]
     fn who_joins_asks_those_that_he_was_told_of_too() {
-        let mut join = Join::new(vec!["a:1".into(), "b:1".into()], None);
+        let mut join = Join::new(vec!["a:1".into(), "b:1".into()], None, None);
         join.heed("shutting-down nodes=b:1,c:1,d:1: this node was removed; ask nodes=e:1");
         join.heed("not-leader nodes=d:1,nowhere: ask again");
         assert_eq!(asked(&mut join, 5), ["a:1", "b:1", "c:1", "d:1", "a:1"]);
@@ -317,7 +323,7 @@ mod tests {
 
     #[test]
     fn two_nodes_that_point_at_each_other_are_not_followed_for_ever() {
-        let mut join = Join::new(vec!["a:1".into()], None);
+        let mut join = Join::new(vec!["a:1".into()], None, None);
         let mut followed = 0;
         for other in ["b:1", "a:1"].into_iter().cycle().take(20) {
             join.next_server();

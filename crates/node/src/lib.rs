@@ -14,6 +14,7 @@
 
 pub mod config;
 mod start;
+pub mod wires;
 
 // The conductor, and its loans to parts.
 mod lent;

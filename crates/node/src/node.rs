@@ -47,6 +47,7 @@ mod inspect;
 mod joining;
 mod judging;
 mod moving;
+mod naming;
 mod noting;
 mod passing;
 mod remembering;
@@ -59,6 +60,7 @@ mod verbs;
 mod versions;
 
 pub use inspect::VersionsView;
+pub(crate) use naming::shown_names;
 use noting::Noting;
 use passing::Passing;
 use slots::MapAsked;
@@ -154,6 +156,7 @@ impl Node {
     }
 
     fn begin(&mut self) {
+        self.look_at_own_certificate();
         // A node that comes back does not know yet whether a client appends.
         self.env.moments.appended_at = self.env.now;
         self.env.out.ops.push_back(Op::Listen {
@@ -161,7 +164,11 @@ impl Node {
         });
         if self.disk.manifest.identity.node == NodeId(0) {
             if let Start::Join { servers } = &self.config.start {
-                self.join = Some(Join::new(servers.clone(), self.config.token.clone()));
+                self.join = Some(Join::new(
+                    servers.clone(),
+                    self.config.token.clone(),
+                    self.config.replaces,
+                ));
             }
         } else if !self.logs.contains_key(&DIRECTORY) {
             // This is a new cluster, or the process ended between the node's id and its first replica. The
@@ -263,6 +270,7 @@ impl Machine for Node {
                 node,
                 ..
             } => {
+                self.env.conns.on_shown(conn, node.clone());
                 let greetings = &mut self.callers.greetings;
                 greetings.on_accepted(&mut self.env, conn, peer, (is_own, node));
             }
@@ -270,7 +278,7 @@ impl Machine for Node {
                 tracing::error!(%address, %error, "cannot listen; choose another address with --listen");
                 self.ending.finish();
             }
-            Completion::Connected { conn, result } => self.on_connected(conn, result),
+            Completion::Connected { conn, result, node } => self.on_connected(conn, result, node),
             Completion::Received {
                 conn,
                 buffer,

@@ -170,9 +170,11 @@ pub enum Completion {
         address: String,
         error: io::Error,
     },
+    /// `node`: the other side proved by a certificate that it is a node, and this is the name in it.
     Connected {
         conn: ConnId,
         result: io::Result<()>,
+        node: Option<String>,
     },
     Received {
         conn: ConnId,

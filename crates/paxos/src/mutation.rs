@@ -420,6 +420,8 @@ mutations! {
         "No grant covers the bytes of log 0."
 
     // The identity of a node.
+    NameNotBound "name-not-bound" "node::directory::names::check_certificate"
+        "Who speaks as a node shows the certificate whose name is bound to that node's id, once one is."
     DeletedLogResurrected "deleted-log-resurrected" "node::logs::going::begin"
         "A log that was deleted is never made again, on no node and over no restart."
     IncarnationNotBumped "incarnation-not-bumped" "node::start::open"

@@ -57,6 +57,43 @@ impl Purpose {
         }
     }
 
+    /// The node at the other end, where the connection is for what nodes say to each other as nodes of one cluster.
+    pub fn node(self) -> Option<NodeId> {
+        match self {
+            Purpose::ControlIn(node)
+            | Purpose::ControlOut(node)
+            | Purpose::GuestIn(node)
+            | Purpose::GuestOut(node)
+            | Purpose::DataIn(_, node)
+            | Purpose::DataOut(_, node)
+            | Purpose::FeedOut(_, node) => Some(node),
+            Purpose::Greeting
+            | Purpose::Parting
+            | Purpose::Writer(_)
+            | Purpose::Reader(_)
+            | Purpose::Rows(_)
+            | Purpose::Request(_)
+            | Purpose::Answer
+            | Purpose::JoinOut => None,
+        }
+    }
+
+    /// The node at the other end is not known here, or does not know this one.
+    pub fn is_of_a_guest(self) -> bool {
+        matches!(self, Purpose::GuestIn(_) | Purpose::GuestOut(_))
+    }
+
+    /// This node dials it.
+    fn is_dialled(self) -> bool {
+        matches!(
+            self,
+            Purpose::ControlOut(_)
+                | Purpose::GuestOut(_)
+                | Purpose::DataOut(..)
+                | Purpose::FeedOut(..)
+        )
+    }
+
     /// The log whose business the connection is.
     fn log(self) -> Option<LogId> {
         match self {
@@ -86,6 +123,9 @@ pub struct Conns {
     unsent: BTreeMap<ConnId, u32>,
     /// Those that are none: requests that a peer passed on, by the peer and its number for them.
     passed: BTreeMap<ConnId, (NodeId, u64)>,
+    /// The names in the certificates of nodes, of those connections on which the other side showed one; empty for one that was
+    /// dialled, and where it showed none.
+    names: BTreeMap<ConnId, String>,
     next: u64,
 }
 
@@ -95,6 +135,7 @@ impl Default for Conns {
             by_id: BTreeMap::new(),
             unsent: BTreeMap::new(),
             passed: BTreeMap::new(),
+            names: BTreeMap::new(),
             next: 2,
         }
     }
@@ -121,6 +162,34 @@ impl Conns {
         let passed = self.passed.remove(&conn)?;
         self.forget(conn);
         Some(passed)
+    }
+
+    /// Notes the name in the certificate of a node that the other side showed.
+    pub fn on_shown(&mut self, conn: ConnId, name: Option<String>) {
+        if let Some(name) = name {
+            self.names.insert(conn, name);
+        }
+    }
+
+    /// The name in the certificate of a node that the other side showed.
+    pub fn shown(&self, conn: ConnId) -> Option<&str> {
+        let shown = self.names.get(&conn).map(String::as_str);
+        shown.filter(|name| !name.is_empty())
+    }
+
+    /// Notes that a connection of ours is there, and the name in the certificate of a node that the other side showed.
+    pub fn on_dialled(&mut self, conn: ConnId, name: Option<String>) {
+        self.names.insert(conn, name.unwrap_or_default());
+    }
+
+    /// The connections with other nodes that are there, each with its node.
+    pub fn of_nodes(&self) -> impl Iterator<Item = (ConnId, Purpose, NodeId)> {
+        let is_there = |conn: &ConnId, purpose: &Purpose| {
+            !purpose.is_dialled() || self.names.contains_key(conn)
+        };
+        let all = self.by_id.iter();
+        let there = all.filter(move |(conn, purpose)| is_there(conn, purpose));
+        there.filter_map(|(conn, purpose)| Some((*conn, *purpose, purpose.node()?)))
     }
 
     /// Gives the connection another purpose from now on.
@@ -172,6 +241,7 @@ impl Conns {
     fn forget(&mut self, conn: ConnId) {
         self.by_id.remove(&conn);
         self.unsent.remove(&conn);
+        self.names.remove(&conn);
     }
 
     /// Whether some of what was sent there is not with the kernel yet.
@@ -190,7 +260,10 @@ impl Conns {
     pub(crate) fn close(&mut self, conn: ConnId) {
         match self.is_sending(conn) {
             // The last completed send is the last to be heard of the connection.
-            true => _ = self.by_id.remove(&conn),
+            true => {
+                self.by_id.remove(&conn);
+                self.names.remove(&conn);
+            }
             false => self.forget(conn),
         }
     }

@@ -59,6 +59,8 @@ pub struct Own {
     pub advertise: String,
     pub standing: Standing,
     pub speaks: Speaks,
+    /// The name in the certificate that this node shows.
+    pub certificate: Option<String>,
 }
 
 /// The other nodes, as far as a log must know them.
@@ -192,6 +194,7 @@ impl Env {
                 advertise,
                 standing: Standing::default(),
                 speaks: Speaks::THIS,
+                certificate: None,
             },
             peers: Neighbours::default(),
             room: Room {

@@ -157,6 +157,10 @@ pub struct Arguments {
         hide_env_values = true
     )]
     join: Vec<String>,
+    /// With --join: come in the place of that node, which lost its disk, with its certificate. Where tokens are asked for, only
+    /// one that was made with --replaces lets it in
+    #[arg(long, value_name = "ID", requires = "join", env = "LOGBERG_REPLACES", hide_env_values = true, value_parser = clap::value_parser!(u32).range(1..))]
+    replaces: Option<u32>,
     /// Where others may be found that moved, and which node is there if that is known: for nodes that do not
     /// find each other any more. What the cluster knows is tried too. --join says such addresses as well
     #[arg(
@@ -312,6 +316,7 @@ impl Arguments {
             bootstrap: self.bootstrap || (!joined && file.bootstrap),
             voters: self.voters.or(file.voters),
             join: if joined { self.join } else { file.join },
+            replaces: self.replaces.or(file.replaces),
             peer: match self.peer.is_empty() {
                 true => file.peer,
                 false => self.peer.iter().map(ToString::to_string).collect(),

@@ -88,6 +88,7 @@ pub fn serve(
         tls.0,
         tls.1,
         files.map_or(usize::MAX, |limit| limit as usize),
+        &config.wires,
     )?;
     config.nodes_show_certificates = tls.as_ref().is_some_and(Secure::is_required);
     if let Some(streams) = &mut streams {

@@ -1,5 +1,7 @@
 //! TLS of a node: its settings, its files, and the connections that come and go by it.
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -8,8 +10,9 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use client::Transport;
 use linux::{Dial, Kernel};
+use node::wires::Wires;
 use terminal::exit::Failure;
-use tls::{Acceptor, Dialer, Directory, Mode, Room, Trust};
+use tls::{Acceptor, Dialer, Directory, Mode, OnPlain, Room, Trust};
 use wire::Refusal;
 
 /// The files are looked at so often.
@@ -25,6 +28,8 @@ pub struct Secure {
     mode: Mode,
     directory: Arc<Directory>,
     room: Room,
+    /// The node is told of the certificate, and of who comes in plain text.
+    wires: Wires,
 }
 
 impl Secure {
@@ -35,6 +40,7 @@ impl Secure {
         mode: Option<&str>,
         directory: Option<PathBuf>,
         files_max: usize,
+        wires: &Wires,
     ) -> Result<Option<Secure>> {
         let (mode, directory) = match (mode, directory) {
             (None | Some(OFF), None) | (Some(OFF), Some(_)) => return Ok(None),
@@ -52,12 +58,20 @@ impl Secure {
         };
         let directory =
             Directory::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
+        tell_certificate(wires, &directory);
+        wires.tell(|told| told.is_tls_required = mode == Mode::Require);
         Ok(Some(Secure {
             mode,
             directory: Arc::new(directory),
             // Each is a connection, and the two ends of a pair.
             room: Room::new(files_max / 6),
+            wires: wires.clone(),
         }))
+    }
+
+    fn on_plain(&self) -> OnPlain {
+        let wires = self.wires.clone();
+        Arc::new(move || wires.tell(|told| told.plain_at_s = Some(seconds(SystemTime::now()))))
     }
 
     /// Nodes show certificates, to one another and without exception.
@@ -83,7 +97,8 @@ impl Secure {
     ) -> Result<Acceptor> {
         let (socket, giver) = kernel.hand_over(address)?;
         let how = (self.mode, self.directory.clone());
-        Acceptor::start(socket, how, giver, refusal, self.room.clone())
+        let plain = (refusal, self.on_plain());
+        Acceptor::start(socket, how, giver, plain, self.room.clone())
             .context("TLS cannot be started")
     }
 
@@ -93,16 +108,17 @@ impl Secure {
         http_door::Tls {
             is_required: self.is_required(),
             acceptor: Arc::new(move || directory.http()),
+            on_plain: self.on_plain(),
         }
     }
 
-    /// Looks at the files for as long as the process lives.
+    /// Looks at the files for as long as the process lives: every ten seconds, and at SIGHUP.
     pub fn watch(&self) {
-        let directory = self.directory.clone();
+        let (directory, wires) = (self.directory.clone(), self.wires.clone());
         let name = "tls-files".to_owned();
         let spawned = thread::Builder::new()
             .name(name)
-            .spawn(move || look(&directory));
+            .spawn(move || look(&directory, &wires));
         if let Err(error) = spawned {
             tracing::warn!(%error, "certificates are read anew by a restart alone");
         }
@@ -116,7 +132,36 @@ pub fn plain_refused() -> &'static str {
     String::leak(String::from_utf8_lossy(&line).into_owned())
 }
 
-fn look(directory: &Directory) {
+fn seconds(at: SystemTime) -> u64 {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+fn tell_certificate(wires: &Wires, directory: &Directory) {
+    let loaded = directory.loaded();
+    wires.tell(|told| {
+        told.certificate.clone_from(&loaded.named.node);
+        told.holds_until_s = Some(seconds(loaded.named.not_after));
+    });
+}
+
+/// Waits for SIGHUP, and no longer than until the next look is due.
+fn wait(hangups: Option<&UnixStream>) {
+    let Some(mut hangups) = hangups else {
+        return thread::sleep(LOOK);
+    };
+    // Nothing came within that time.
+    let _ = hangups.read(&mut [0; 16]);
+}
+
+fn look(directory: &Directory, wires: &Wires) {
+    let hangups = linux::hangups().and_then(|hangups| {
+        hangups.set_read_timeout(Some(LOOK))?;
+        Ok(hangups)
+    });
+    let hangups = hangups.inspect_err(|error| tracing::warn!(%error, "SIGHUP is not heard"));
+    let hangups = hangups.ok();
+
     let (mut wrong, mut told_at) = (String::new(), None::<SystemTime>);
     loop {
         let left = directory
@@ -144,11 +189,12 @@ fn look(directory: &Directory) {
                 }
             }
         }
-        thread::sleep(LOOK);
+        wait(hangups.as_ref());
         match directory.look() {
             Ok(false) => wrong.clear(),
             Ok(true) => {
                 (wrong, told_at) = (String::new(), None);
+                tell_certificate(wires, directory);
                 tracing::info!("new connections are made by the new certificate");
             }
             Err(error) => {

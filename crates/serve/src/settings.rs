@@ -54,6 +54,8 @@ pub struct Settings {
     pub voters: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub join: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peer: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,6 +135,7 @@ impl Settings {
             bootstrap: self.bootstrap,
             voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),
             join: self.join.clone(),
+            replaces: self.replaces,
             peer: self.peer.clone(),
             zone: self.zone.clone(),
             kind: Some(self.kind.unwrap_or_default()),

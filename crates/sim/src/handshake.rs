@@ -128,11 +128,13 @@ impl Network {
         };
         connection.ends[0].state = State::Open;
         let conn = connection.ends[0].conn;
+        let shown = self.shown(to, from);
         clock.deliver(
             from,
             Completion::Connected {
                 conn,
                 result: Ok(()),
+                node: shown,
             },
         );
         // The answer to the answer: an empty first segment, at which the other side accepts.
@@ -168,10 +170,16 @@ impl Network {
                 peer,
                 listener,
                 is_own,
-                node: None,
+                node: self.shown(from, host),
             },
         );
         true
+    }
+
+    /// The name in the certificate that the first host shows to the second. Both have one, or they speak in plain text.
+    fn shown(&self, who: HostId, to: HostId) -> Option<String> {
+        self.certificates.get(&to)?;
+        self.certificates.get(&who).cloned()
     }
 }
 

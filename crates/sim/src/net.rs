@@ -132,6 +132,8 @@ pub struct Network {
     pub(crate) cuts: BTreeSet<(HostId, HostId)>,
     /// Hosts that come to nodes by the socket for those who may read their disks.
     pub owners: BTreeSet<HostId>,
+    /// The names in the certificates of hosts that speak TLS, from now on.
+    pub certificates: BTreeMap<HostId, String>,
     /// Machines that vanished: their kernels answer nothing.
     pub(crate) vanished: BTreeSet<HostId>,
     pub(crate) losses: u64,
@@ -179,6 +181,7 @@ impl Network {
             names: Vec::new(),
             listeners: BTreeMap::new(),
             owners: BTreeSet::new(),
+            certificates: BTreeMap::new(),
             cuts: BTreeSet::new(),
             vanished: BTreeSet::new(),
             losses: 0,
@@ -296,6 +299,7 @@ impl Network {
                 Completion::Connected {
                     conn,
                     result: Err(io::ErrorKind::ConnectionAborted.into()),
+                    node: None,
                 },
             );
         }
@@ -514,7 +518,8 @@ impl Network {
         }
         if before == State::Opening {
             let result = Err(kind.into());
-            clock.deliver(host, Completion::Connected { conn, result });
+            let node = None;
+            clock.deliver(host, Completion::Connected { conn, result, node });
         }
         for receive in receives {
             clock.deliver(host, received(conn, receive, Err(kind.into())));

@@ -105,7 +105,7 @@ impl Trace {
     pub(crate) fn completion(&mut self, completion: &Completion) {
         match completion {
             Completion::Accepted { conn, .. } => self.number(conn.0 ^ 6 << 60),
-            Completion::Connected { conn, result } => {
+            Completion::Connected { conn, result, .. } => {
                 self.number(conn.0 ^ 7 << 60 ^ u64::from(result.is_ok()) << 59);
             }
             Completion::Received {

@@ -36,6 +36,8 @@ mod min_copies;
 mod model;
 #[path = "scenarios/moves.rs"]
 mod moves;
+#[path = "scenarios/names.rs"]
+mod names;
 #[path = "scenarios/overtaken.rs"]
 mod overtaken;
 #[path = "scenarios/past.rs"]
@@ -68,7 +70,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 112] = [
+const RULES: [(Mutation, fn()); 113] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -344,6 +346,10 @@ const RULES: [(Mutation, fn()); 112] = [
     (
         Mutation::HandedOutByNobody,
         tokens::the_first_token_is_made_over_the_socket_of_any_node_and_by_nobody_who_shows_nothing,
+    ),
+    (
+        Mutation::NameNotBound,
+        names::who_says_that_he_is_a_node_and_shows_anothers_certificate_or_none_is_not_believed,
     ),
     (
         Mutation::OnceLetsInTwo,

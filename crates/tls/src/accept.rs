@@ -87,7 +87,11 @@ struct Shared {
     /// For who speaks in plain text where TLS is required.
     refusal: &'static str,
     room: Room,
+    on_plain: OnPlain,
 }
+
+/// Called when somebody came in plain text, and was let in.
+pub type OnPlain = Arc<dyn Fn() + Send + Sync>;
 
 impl Acceptor {
     /// `socket` listens. `refusal`: the whole answer to plain text where TLS is required.
@@ -95,7 +99,7 @@ impl Acceptor {
         socket: OwnedFd,
         (mode, directory): (Mode, Arc<Directory>),
         giver: Giver,
-        refusal: &'static str,
+        (refusal, on_plain): (&'static str, OnPlain),
         room: Room,
     ) -> io::Result<Acceptor> {
         let listener = std::net::TcpListener::from(socket);
@@ -109,6 +113,7 @@ impl Acceptor {
             giver,
             refusal,
             room,
+            on_plain,
         });
         let task = handle.spawn(accept(listener, shared));
         Ok(Acceptor { task })
@@ -178,6 +183,7 @@ impl Shared {
     }
 
     fn give_plain(&self, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        (self.on_plain)();
         self.giver.give(Handed {
             socket: socket.into_std()?.into(),
             peer: peer.to_string(),

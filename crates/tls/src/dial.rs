@@ -13,6 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::accept::Mode;
 use crate::directory::Directory;
+use crate::names::Named;
 use crate::{pair, pump, runtime};
 
 /// The time that another node has to connect, and to shake hands.
@@ -51,7 +52,7 @@ async fn dial(address: &str, mode: Mode, directory: &Directory) -> io::Result<Ha
         Mode::Require => CONNECT,
     };
     let connector = TlsConnector::from(directory.loaded().dials.clone());
-    // The name is not looked at: a certificate names a node, and not where it stands.
+    // The host is not looked at: a certificate names a node, and not where it stands. Which node it has to be, the kernel's machine knows.
     let name = ServerName::IpAddress(at.ip().into());
     let outer = match timeout(within, connector.connect(name, socket)).await {
         Ok(Ok(outer)) => outer,
@@ -70,12 +71,14 @@ async fn dial(address: &str, mode: Mode, directory: &Directory) -> io::Result<Ha
             });
         }
     };
+    let shown = outer.get_ref().1.peer_certificates();
+    let node = shown.and_then(|chain| Named::read(chain.first()?)?.node);
     let ((near, word), (far, ends)) = pair::new()?;
     tokio::spawn(pump::run(outer.into(), far, ends));
     Ok(Handed {
         socket: near,
         peer: at.to_string(),
-        node: None,
+        node,
         far: Some(Arc::new(word)),
     })
 }

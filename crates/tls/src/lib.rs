@@ -27,7 +27,7 @@ mod runtime;
 mod trust;
 mod verify;
 
-pub use accept::{Acceptor, Mode, Room};
+pub use accept::{Acceptor, Mode, OnPlain, Room};
 pub use dial::Dialer;
 pub use directory::{CA_FILE, CERTIFICATE_FILE, Directory, KEY_FILE, Loaded};
 pub use error::TlsError;

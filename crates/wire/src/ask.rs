@@ -138,6 +138,8 @@ pub enum Ask {
         expires_ms: Option<u64>,
         /// It is for one node that joins, and for no other.
         once: bool,
+        /// Who joins by it gets the name of that node, whose disk is lost.
+        replaces: Option<u32>,
     },
     RotateToken {
         name: String,
@@ -406,13 +408,15 @@ impl Ask {
                 grants,
                 expires_ms,
                 once,
+                replaces,
             } => line
                 .word("put-token")
                 .word(name)
                 .key("sha256", sha256)
                 .key("grants", grants.join(BETWEEN_GRANTS))
                 .key_if("expires", *expires_ms)
-                .key_if("once", once.then_some(1)),
+                .key_if("once", once.then_some(1))
+                .key_if("replaces", *replaces),
             Self::RotateToken {
                 name,
                 sha256,
@@ -596,6 +600,7 @@ impl Ask {
                 grants: grants(request.require("grants")?),
                 expires_ms: request.parsed("expires")?,
                 once: request.flag("once")?,
+                replaces: request.parsed("replaces")?,
             },
             Verb::RotateToken => Self::RotateToken {
                 name: word(request, 0, "the token's name")?,

@@ -5,16 +5,18 @@ use crate::line::{LineError, LineWriter};
 
 /// Each action with the number of its words, its own included, and the keys that it has besides the
 /// common ones.
-const ACTIONS: [(&str, usize, &[&str]); 6] = [
+const ACTIONS: [(&str, usize, &[&str]); 8] = [
     ("add", 2, &["weight", "log", "force", "plan", "version"]),
     ("remove", 2, &["force", "plan", "version"]),
     ("replace", 3, &["force", "plan", "version"]),
     ("weight", 3, &["log", "force", "plan", "version"]),
     ("address", 3, &["force", "plan", "version"]),
     ("zone", 3, &["force", "plan", "version"]),
+    ("bind", 1, &["force", "plan", "version"]),
+    ("name", 3, &["force", "plan", "version"]),
 ];
 
-const HOW: &str = "say add ID, remove ID, replace OLD NEW, weight ID WEIGHT, address ID HOST:PORT or zone ID ZONE";
+const HOW: &str = "say add ID, remove ID, replace OLD NEW, weight ID WEIGHT, address ID HOST:PORT, zone ID ZONE, bind or name ID CERTIFICATE";
 
 pub(crate) fn shape(request: &Request) -> Result<(usize, &'static [&'static str]), LineError> {
     let action = request.words.first().map(String::as_str);
@@ -52,6 +54,13 @@ pub enum Action {
         node: u64,
         zone: String,
     },
+    /// Binds the names in the certificates that nodes show now to their ids.
+    Bind,
+    /// Binds another name than before.
+    Name {
+        node: u64,
+        name: String,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +95,8 @@ impl Change {
             Action::Weight { node, weight } => line.word("weight").word(node).word(weight),
             Action::Address { node, address } => line.word("address").word(node).word(address),
             Action::Zone { node, zone } => line.word("zone").word(node).word(zone),
+            Action::Bind => line.word("bind"),
+            Action::Name { node, name } => line.word("name").word(node).word(name),
         };
         let logs = (!self.logs.is_empty()).then(|| self.logs.join(","));
         line.key_if("log", logs)
@@ -123,6 +134,15 @@ impl Change {
                 node: node(id)?,
                 zone: (*zone).to_owned(),
             },
+            ["bind"] => Action::Bind,
+            ["name", id, name] if is_certificate_name(name) => Action::Name {
+                node: node(id)?,
+                name: (*name).to_owned(),
+            },
+            ["name", ..] => {
+                let sentence = "the name in a node's certificate is 1 to 64 letters, digits, '-', '_' or '.', as `logberg certs show` shows it";
+                return Err(LineError::Value(sentence.to_owned()));
+            }
             _ => return Err(LineError::Value(HOW.to_owned())),
         };
         let logs = request.get("log").map(|names| names.split(',').collect());
@@ -139,6 +159,12 @@ impl Change {
             version: request.parsed("version")?,
         })
     }
+}
+
+/// Whether a certificate may give a node that name.
+pub fn is_certificate_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=64).contains(&name.len()) && name.chars().all(plain)
 }
 
 fn node(text: &str) -> Result<u64, LineError> {

@@ -70,14 +70,14 @@ verbs! {
     Slots = "slots", 0, ["version"];
     ChangeSlots = "change-slots", 1, ["groups", "slots", "plan", "version"];
     Tokens = "tokens", 0, ["name", "after", "limit"];
-    PutToken = "put-token", 1, ["sha256", "grants", "expires", "once"];
+    PutToken = "put-token", 1, ["sha256", "grants", "expires", "once", "replaces"];
     RotateToken = "rotate-token", 1, ["sha256", "overlap"];
     RevokeToken = "revoke-token", 1, ["plan"];
     SetAuth = "set-auth", 1, ["plan"];
     WhoAmI = "whoami", 0, [];
     Explain = "explain", 2, ["token"];
     Audit = "audit", 0, ["limit"];
-    Join = "join", 0, ["address", "disk", "speaks"];
+    Join = "join", 0, ["address", "disk", "speaks", "replaces"];
     Peer = "peer", 0, [];
 }
 

@@ -116,6 +116,32 @@ Example:
         #[command(flatten)]
         how: How,
     },
+    /// Bind the names in the certificates that nodes show now: each is believed by its own alone from then on
+    #[command(after_help = "\
+For a cluster that went over to TLS. Say it once all nodes run with --tls accept, and before they are restarted with
+--tls require. Nodes that join by TLS are bound by that.
+
+Example:
+  logberg members bind --plan
+  logberg members bind")]
+    Bind {
+        #[command(flatten)]
+        how: How,
+    },
+    /// Bind another name to a node, whose certificate is to be one of another name
+    #[command(after_help = "\
+Then put the new certificate in place: until then that node is not believed. One node after the other.
+
+Example:
+  logberg members rename-certificate 2 cellar-2")]
+    RenameCertificate {
+        #[arg(value_name = "ID")]
+        node: u64,
+        #[arg(value_name = "NAME")]
+        name: String,
+        #[command(flatten)]
+        how: How,
+    },
     /// Say which nodes fail together; - takes it back
     #[command(after_help = "\
 Where two zones or more are declared, no change may give half of a log's weight to one.
@@ -179,6 +205,10 @@ impl Arguments {
             Some(MembersCommand::Address { node, address, how }) => {
                 (Action::Address { node, address }, Vec::new(), how)
             }
+            Some(MembersCommand::Bind { how }) => (Action::Bind, Vec::new(), how),
+            Some(MembersCommand::RenameCertificate { node, name, how }) => {
+                (Action::Name { node, name }, Vec::new(), how)
+            }
             Some(MembersCommand::Zone { node, zone, how }) => {
                 (Action::Zone { node, zone }, Vec::new(), how)
             }
@@ -188,7 +218,9 @@ impl Arguments {
             Action::Add { node, .. } | Action::Remove { node } | Action::Weight { node, .. } => {
                 vec![*node]
             }
-            Action::Address { .. } | Action::Zone { .. } => Vec::new(),
+            Action::Address { .. } | Action::Zone { .. } | Action::Bind | Action::Name { .. } => {
+                Vec::new()
+            }
         };
         let change = Change {
             logs,
@@ -332,6 +364,16 @@ fn render_plan(planned: &Planned) -> String {
             lines.push(format!("  {}. {step}", number + 1));
         }
     }
+    for name in &planned.names {
+        let how = match name.bound {
+            true => "bound",
+            false => "to be bound",
+        };
+        lines.push(match &name.certificate {
+            Some(certificate) => format!("node {}  {certificate}  {how}", name.node),
+            None => format!("node {}  no certificate", name.node),
+        });
+    }
     for node in &planned.leaves {
         lines.push(format!("node {node} leaves the cluster permanently"));
     }
@@ -344,7 +386,13 @@ fn render_plan(planned: &Planned) -> String {
 }
 
 fn render(members: &Members) -> String {
-    let mut nodes = show::table(&["NODE", "ADDRESS", "ZONE", "KIND", "STATE", "SPEAKS"]);
+    let has_names = members
+        .nodes
+        .iter()
+        .any(|node| !node.certificate.is_empty());
+    let mut columns = vec!["NODE", "ADDRESS", "ZONE", "KIND", "STATE", "SPEAKS"];
+    columns.extend(has_names.then_some("CERTIFICATE"));
+    let mut nodes = show::table(&columns);
     for node in &members.nodes {
         let state = match (node.alive, node.last_heard_ms) {
             (true, _) => "alive".to_owned(),
@@ -355,14 +403,20 @@ fn render(members: &Members) -> String {
         };
         let leaves = if node.leaving { ", leaves" } else { "" };
         let zone = node.zone.as_deref().unwrap_or_default();
-        nodes.add_row([
+        let name = match node.replaced_by {
+            Some(by) => format!("node {by} has it"),
+            None => node.certificate.clone(),
+        };
+        let row: [comfy_table::Cell; 6] = [
             node.id.into(),
             node.address.as_str().into(),
             zone.into(),
             node.kind.as_str().into(),
             comfy_table::Cell::new(state + leaves),
             format!("up to {}", node.newest_version).into(),
-        ]);
+        ];
+        let named = has_names.then(|| name.into());
+        nodes.add_row(row.into_iter().chain(named));
     }
     let mut logs = show::table(&["LOG", "NODE", "ROLE", "WEIGHT", "WANTED", "HOLDS", "OF"]);
     let mut waiting = Vec::new();

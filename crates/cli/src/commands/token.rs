@@ -51,6 +51,9 @@ Examples:
         /// Good for one node that joins, and for no other
         #[arg(long)]
         once: bool,
+        /// With --once: who joins comes in the place of that node, which lost its disk, and gets its certificate's name
+        #[arg(long, value_name = "ID", requires = "once", value_parser = clap::value_parser!(u32).range(1..))]
+        replaces: Option<u32>,
     },
     /// List all tokens, and what they may do
     #[command(after_help = "\
@@ -179,6 +182,7 @@ impl Arguments {
                 allow,
                 expires,
                 once,
+                replaces,
             } => {
                 let token = draw(&name)?;
                 let told = client.create_token(&NewToken {
@@ -187,6 +191,7 @@ impl Arguments {
                     grants: allow,
                     expires_ms: expires.map(after).transpose()?,
                     once,
+                    replaces,
                 })?;
                 print_made(global, &token, told)
             }
@@ -361,6 +366,10 @@ fn show_one(token: &TokenTold) -> Result<()> {
     match token.joined {
         Some(node) => lines.push(format!(
             "  node {node} has joined with it, and no other may"
+        )),
+        None if token.replaces.is_some() => lines.push(format!(
+            "  good for one node that joins in the place of node {}",
+            token.replaces.unwrap_or_default()
         )),
         None if token.once => lines.push("  good for one node that joins".to_owned()),
         None => {}

@@ -251,6 +251,24 @@ fn a_plain_cluster_goes_over_to_tls_and_tokens_by_rolling_restarts_under_appends
     }
     let output = appending.wait();
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let bound = cluster.run(&["members", "bind", "--ca", &ca]);
+    assert_eq!(bound.status.code(), Some(0), "{}", err(&bound));
+    assert_eq!(
+        out(&bound).matches("to be bound").count(),
+        3,
+        "{}",
+        out(&bound)
+    );
+    // ‡ Plain text is taken, and no word of a node in it.
+    let from = "peer kind=control log=0 from=2 to=1 guest=1 speaks=1-2 cluster=";
+    let id = cluster.nodes[0].wait_answers()["cluster"].clone();
+    let line = format!("logberg/1 {from}{}\n", id.as_str().expect("an id"));
+    // A follower hears of it a moment later.
+    let refused = || {
+        let answer = Raw::say(&cluster.nodes[0].listen, &line).line();
+        (answer.starts_with("error no-proof") && answer.contains("n2 alone")).then_some(())
+    };
+    wait_for(refused, || cluster.logs());
     // Both are taken now.
     let second = Content::new(2, 6_000_000);
     let with_ca = ["--ca", &ca, "--rate", "1M"];
@@ -424,4 +442,154 @@ fn harness_port() -> u16 {
         }
     }
     panic!("no three ports are free");
+}
+
+/// What `status` warns of at one node, by its socket.
+fn warns(node: &Node, code: &str) -> bool {
+    let status = node.status().unwrap_or_default();
+    let warnings = status["health"]["warnings"].as_array();
+    warnings.is_some_and(|all| {
+        all.iter()
+            .any(|one| one["code"] == code && one["active"] == true)
+    })
+}
+
+/// Starts a node again with the directory of that certificate.
+fn show(cluster: &mut Cluster, certs: &Certs, index: usize, name: &str) {
+    let node = &mut cluster.nodes[index];
+    if node.is_running() {
+        node.kill();
+    }
+    let at = node.arguments.iter().position(|word| word == "--tls");
+    let at = at.expect("it speaks TLS");
+    node.arguments.drain(at..at + 4);
+    node.arguments.extend(certs.words(name, "require"));
+    node.start();
+}
+
+/// ‡ The disk is its own, and so is its key: only the certificate is another node's.
+#[test]
+fn a_node_with_anothers_certificate_is_refused_and_told_in_the_audit() {
+    let (mut cluster, certs) = secured();
+    let ca = certs.ca();
+    let listed = cluster.run(&["members", "--ca", &ca]);
+    assert_eq!(listed.status.code(), Some(0), "{}", err(&listed));
+    assert!(out(&listed).contains("CERTIFICATE"), "{}", out(&listed));
+    assert!(!warns(&cluster.nodes[0], "names-not-bound"));
+    let one = cluster.nodes.iter().position(|node| node.id == 3);
+    let index = one.expect("there are three");
+    show(&mut cluster, &certs, index, "n2");
+    let told = |node: &Node| {
+        let said = node.said();
+        let audit = said.lines().find(|line| {
+            line.contains("audit")
+                && line.contains("peer as node 3")
+                && line.contains("certificate n2")
+        });
+        audit.map(|line| assert!(line.contains("n3 alone"), "{line}"))
+    };
+    wait_for(|| told(&cluster.nodes[0]), || cluster.logs());
+    let hears_why = || {
+        let said = cluster.nodes[index].said();
+        said.contains("let --tls-dir of each node hold its own certificate")
+            .then_some(())
+    };
+    wait_for(hears_why, || cluster.logs());
+    let content = Content::new(1, 100_000);
+    cluster.append("main", &["--ca", &ca], content);
+    show(&mut cluster, &certs, index, "n3");
+    cluster.wait_whole();
+    check(&cluster, &certs, &[content]);
+    // A certificate's new name, bound by hand.
+    certs.run(&["node", "cellar", "--host", &certs.ip]);
+    let renamed = cluster.run(&["members", "rename-certificate", "3", "cellar", "--ca", &ca]);
+    assert_eq!(renamed.status.code(), Some(0), "{}", err(&renamed));
+    let own = certs.directory.join("n3");
+    for file in ["tls.crt", "tls.key"] {
+        std::fs::copy(certs.directory.join("cellar").join(file), own.join(file)).expect("a copy");
+    }
+    // It is read at once.
+    cluster.nodes[index].signal("-HUP");
+    let reads = || {
+        let said = cluster.nodes[index].said();
+        said.contains("new connections are made by the new certificate")
+            .then_some(())
+    };
+    wait_for(reads, || cluster.logs());
+    cluster.wait_whole();
+    let listed = out(&cluster.run(&["members", "--ca", &ca, "--json"]));
+    assert!(listed.contains("\"certificate\":\"cellar\""), "{listed}");
+}
+
+#[test]
+fn a_lost_disk_keeps_its_certificate_and_the_old_id_is_nobody() {
+    let (mut cluster, certs) = secured();
+    let ca = certs.ca();
+    let index = cluster.nodes.iter().position(|node| node.id == 3);
+    let index = index.expect("there are three");
+    cluster.nodes[index].kill();
+    let kept = cluster.directory.path().join("kept");
+    std::fs::rename(&cluster.nodes[index].data, &kept).expect("a disk that is lost");
+    // The machine has its certificate still, and a disk that nobody knows.
+    cluster.nodes[index].start();
+    let refused = || {
+        let said = cluster.nodes[index].said();
+        said.contains("n3 is the certificate of node 3")
+            .then_some(())
+    };
+    wait_for(refused, || cluster.logs());
+    cluster.nodes[index].kill();
+    let replaces = ["--replaces", "3"].map(str::to_owned);
+    cluster.nodes[index].arguments.extend(replaces);
+    cluster.nodes[index].start();
+    let joined = || {
+        let status = cluster.nodes[index].status()?;
+        (status["node"] == 4).then_some(())
+    };
+    wait_for(joined, || cluster.logs());
+    let words = ["members", "replace", "3", "4", "--yes", "--ca", &ca];
+    let replaced = cluster.run(&words);
+    assert_eq!(replaced.status.code(), Some(0), "{}", err(&replaced));
+    let content = Content::new(1, 100_000);
+    cluster.append("main", &["--ca", &ca], content);
+    check(&cluster, &certs, &[content]);
+    // The disk turns up, with the key that proves it and the certificate that is another node's by now.
+    let mut old = Node::new(kept, format!("{}:7009", cluster.ip), &[]);
+    old.arguments = certs.words("n3", "require");
+    old.start();
+    let removed = || {
+        let said = old.said();
+        said.contains("a peer refuses this node").then_some(())
+    };
+    wait_for(removed, || old.said());
+}
+
+#[test]
+fn a_node_that_requires_certificates_goes_on_where_names_are_not_bound_and_says_so() {
+    let mut cluster = Cluster::start_with(1, 1, |_| {});
+    // Its entry in log 0 is made without a certificate.
+    cluster.append("main", &[], Content::new(1, 1_000));
+    let beside = cluster.directory.path().join("certs");
+    let certs = Certs::make(beside, &cluster.ip);
+    let words = certs.of_node("n1", "require");
+    restart(&mut cluster, 0, words);
+    let node = &cluster.nodes[0];
+    wait_for(
+        || warns(node, "names-not-bound").then_some(()),
+        || node.said(),
+    );
+    let ca = certs.ca();
+    let plan = cluster.run(&["members", "bind", "--plan", "--ca", &ca]);
+    assert_eq!(plan.status.code(), Some(0), "{}", err(&plan));
+    assert!(
+        out(&plan).contains("node 1  n1  to be bound"),
+        "{}",
+        out(&plan)
+    );
+    let bound = cluster.run(&["members", "bind", "--ca", &ca]);
+    assert_eq!(bound.status.code(), Some(0), "{}", err(&bound));
+    let again = cluster.run(&["members", "bind", "--ca", &ca]);
+    assert!(out(&again).contains("node 1  n1  bound"), "{}", out(&again));
+    let gone = || (!warns(node, "names-not-bound")).then_some(());
+    wait_for(gone, || node.said());
 }

@@ -19,6 +19,8 @@ pub struct NewToken {
     pub expires_ms: Option<u64>,
     /// It is for one node that joins, and for no other.
     pub once: bool,
+    /// Who joins by it gets the name of that node, whose disk is lost.
+    pub replaces: Option<u32>,
 }
 
 impl Client {
@@ -59,6 +61,7 @@ impl Client {
             grants,
             expires_ms,
             once,
+            replaces,
         } = token.clone();
         self.ask_json(&Request::PutToken {
             name,
@@ -66,6 +69,7 @@ impl Client {
             grants,
             expires_ms,
             once,
+            replaces,
         })
     }
 

@@ -436,7 +436,7 @@ impl Machine for Performer {
                 let (number, _) = failed.expect("an address of the script");
                 self.outcomes[number] = kind(&error);
             }
-            Completion::Connected { conn, result } => {
+            Completion::Connected { conn, result, .. } => {
                 let name = self.conns[&conn].name.clone();
                 let lines = self.script.lines.iter().enumerate();
                 let mut opens = lines.filter(|(at, line)| {

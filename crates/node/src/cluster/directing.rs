@@ -91,6 +91,8 @@ impl Cluster {
                     newest: lent.env.own.speaks.newest(),
                     by_hand: false,
                     token: None,
+                    certificate: lent.env.own.certificate.clone(),
+                    replaces: None,
                 },
             );
         }
@@ -143,6 +145,8 @@ impl Cluster {
                 newest: entry.newest,
                 by_hand: false,
                 token: None,
+                certificate: None,
+                replaces: None,
             })
         });
         let commands: Vec<Command> = moved.collect();

@@ -28,6 +28,7 @@ use crate::directory::DIRECTORY;
 use crate::lent::Sight;
 use crate::logs::Logs;
 use crate::membership::change::View;
+use crate::node::shown_names;
 
 /// The statements heard while the directory's members have this version.
 #[derive(Debug, Default)]
@@ -121,6 +122,7 @@ impl Cluster {
             alive: &alive,
             configurations: &configurations,
             lacks: &self.lacks(sight),
+            names: &shown_names(sight.env, sight.peers),
         })
     }
 

@@ -82,6 +82,8 @@ mod tests {
                 newest: 1,
                 by_hand: false,
                 token: None,
+                certificate: None,
+                replaces: None,
             });
         }
         for node in auxiliary {

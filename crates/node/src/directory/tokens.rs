@@ -42,6 +42,9 @@ pub struct TokenEntry {
     /// It is for one node that joins, and for no other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub once: bool,
+    /// Who joins by it gets the name of that node, whose disk is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<u32>,
     /// That node, once it has joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<Joined>,
@@ -152,6 +155,8 @@ pub enum NotPut {
         "a token that is good once is one that may join, and nothing else: say --allow 'join on cluster' alone, or leave --once away"
     )]
     Once,
+    #[error("a token that gives a node's name to another one is good once: say --once, too")]
+    Replaces,
     #[error("there are {TOKENS_MAX} tokens, and no more are kept: revoke some")]
     Many,
     #[error(
@@ -265,6 +270,9 @@ impl Rights {
             |grant: &Grant| grant.operations() == Operations::of(&[Operation::Join]);
         if entry.once && !entry.grants.iter().all(may_join_alone) {
             return Err(NotPut::Once);
+        }
+        if entry.replaces.is_some() && !entry.once {
+            return Err(NotPut::Replaces);
         }
         let now = self.switch.clock_ms.max(entry.at_ms);
         let before = self.tokens.get(name);
@@ -463,7 +471,29 @@ impl Directory {
                 format!("log {log} wants {min_copies} copies")
             }
             Command::ChangeMembers(change) => worded::members(change, name),
-            Command::AddNode { id, address, .. } => format!("node {id} is at {address}"),
+            Command::AddNode {
+                id,
+                address,
+                certificate,
+                replaces,
+                ..
+            } => {
+                let named = certificate
+                    .iter()
+                    .map(|name| format!(", by its certificate {name}"));
+                let replaced = replaces
+                    .iter()
+                    .map(|old| format!(", in the place of node {old}"));
+                let more: String = named.chain(replaced).collect();
+                format!("node {id} is at {address}{more}")
+            }
+            Command::NameNodes { names } => {
+                let names = names.iter();
+                let names: Vec<String> = names
+                    .map(|(node, name)| format!("node {node} is {name}"))
+                    .collect();
+                format!("the certificates: {}", names.join(", "))
+            }
             Command::SetZone { node, zone } => format!("node {node} is in zone {zone:?}"),
             Command::ChangeSlots { change, .. } => worded::slots(change, name),
             Command::DropSlots { .. } => "all groups of keys end".to_owned(),
@@ -498,6 +528,7 @@ mod tests {
             grants: Grants::parse(grants.split(';')).expect("grants"),
             expires_ms: None,
             once: false,
+            replaces: None,
             joined: None,
             by,
             at_ms,

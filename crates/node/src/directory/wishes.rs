@@ -130,6 +130,7 @@ impl Directory {
             | Command::RevokeToken { .. }
             | Command::SetAuth { .. }
             | Command::Note { .. }
+            | Command::NameNodes { .. }
             | Command::SetZone { .. } => Touched::Nobody,
         }
     }
@@ -202,6 +203,8 @@ mod tests {
             newest: WISHES,
             by_hand: false,
             token: None,
+            certificate: None,
+            replaces: None,
         }
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Judged<'a> {
     pub unheard: BTreeSet<LogId>,
     /// Silent nodes that keep the cluster from going on to a newer version.
     pub versions_wait_for: Vec<NodeId>,
+    /// The members whose names are not bound, where nodes are taken by certificates alone.
+    pub unbound: BTreeSet<NodeId>,
 }
 
 impl Judged<'_> {
@@ -95,6 +97,7 @@ impl Judged<'_> {
                 halted.amount(halted.amount + u64::from(leads))
             });
             causes.extend(Some(halted).filter(|halted| halted.logs > 0));
+            self.wire_causes(&mut causes);
             self.machine_causes(&mut causes);
             self.restore_causes(now, &mut causes);
         }
@@ -108,6 +111,14 @@ impl Judged<'_> {
                 .push(Warning::new(Code::ConnectionsCrowded).amount(self.env.conns.count() as u64));
         }
         self.board.judge(now, causes);
+    }
+
+    /// Who may come in, and how.
+    fn wire_causes(&self, causes: &mut Vec<Warning>) {
+        if let Some(first) = self.unbound.first() {
+            let unbound = Warning::new(Code::NamesNotBound).about(*first);
+            causes.push(unbound.amount(self.unbound.len() as u64));
+        }
     }
 
     /// Logs of machines that this node leads, and has no machine for: nobody executes their commands.

@@ -248,6 +248,15 @@ impl View<'_> {
             Code::RestoreStopped => format!(
                 "a restore of {logs} was begun and goes no further: nothing of it is served"
             ),
+            Code::NamesNotBound => {
+                let more = match amount {
+                    0 | 1 => String::new(),
+                    all => format!(" and {} more", all - 1),
+                };
+                format!(
+                    "{by} takes nodes by certificates alone, and the names of {about}{more} are not bound to their ids: any node's certificate is good for them"
+                )
+            }
             Code::TooFewCopies => {
                 let entry = self.directory.logs.get(&warning.log);
                 let wanted = entry.map_or(0, |entry| entry.min_copies);
@@ -341,6 +350,7 @@ impl View<'_> {
             Code::RestoreStopped => {
                 "run the restore again with the same backup, which goes on where it stopped; or delete the log: logberg log delete NAME"
             }
+            Code::NamesNotBound => "logberg members bind, once all nodes run with --tls",
             Code::NotInForce => {
                 "start or reconnect that log's nodes: it then takes effect by itself; a log that is to be deleted and cannot come back: logberg log delete NAME --abandon"
             }

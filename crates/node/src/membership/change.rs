@@ -9,6 +9,7 @@ use serde::Serialize;
 use wire::told::weights;
 use wire::{Refusal, Request};
 
+use super::naming;
 use super::plan::{self, Goal, STEPS_MAX};
 use crate::directory::members as registry;
 use crate::directory::{Command, DIRECTORY, DIRECTORY_NAME, Directory, configuration};
@@ -35,6 +36,8 @@ enum Action {
     Weight { node: u32, weight: u32 },
     Address { node: u32, address: String },
     Zone { node: u32, zone: String },
+    Bind,
+    Name { node: u32, name: String },
 }
 
 /// The outcome that is to come of it.
@@ -49,10 +52,23 @@ pub struct Worked {
     pub risks: Vec<String>,
     /// How little redundancy the logs would have, each a sentence: nothing that is refused.
     pub notes: Vec<String>,
+    /// The names of nodes' certificates, as they are to be bound.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<NodeName>,
     /// The whole request is so already, or is on its way.
     pub nothing: bool,
     #[serde(skip)]
     pub command: Option<Command>,
+}
+
+/// The name in a node's certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeName {
+    pub node: u32,
+    /// None: it shows no certificate now, and none is bound.
+    pub certificate: Option<String>,
+    /// It is bound already.
+    pub bound: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -74,9 +90,11 @@ pub struct View<'a> {
     pub configurations: &'a BTreeMap<u32, Configuration>,
     /// The nodes that are known to lack bytes of each log.
     pub lacks: &'a BTreeMap<u32, BTreeSet<u32>>,
+    /// The names in the certificates that nodes show now.
+    pub names: &'a BTreeMap<u32, String>,
 }
 
-fn refused(sentence: impl Into<String>) -> Refusal {
+pub(super) fn refused(sentence: impl Into<String>) -> Refusal {
     Refusal::new("refused", sentence)
 }
 
@@ -105,6 +123,11 @@ impl Action {
                 node: id(node)?,
                 address,
             },
+            Asked::Bind => Action::Bind,
+            Asked::Name { node, name } => Action::Name {
+                node: id(node)?,
+                name,
+            },
             Asked::Zone { node, zone } => {
                 let zone = if zone == "-" { String::new() } else { zone };
                 wire::check_zone(&zone)?;
@@ -120,7 +143,10 @@ impl Action {
 impl Ask {
     /// Whether it changes weights, so that logs have to hear of it.
     pub fn changes_weights(&self) -> bool {
-        !matches!(self.action, Action::Address { .. } | Action::Zone { .. })
+        !matches!(
+            self.action,
+            Action::Address { .. } | Action::Zone { .. } | Action::Bind | Action::Name { .. }
+        )
     }
 
     pub fn parse(request: &Request) -> Result<Ask, Refusal> {
@@ -144,6 +170,7 @@ impl Ask {
             leaves: Vec::new(),
             risks: Vec::new(),
             notes: Vec::new(),
+            names: Vec::new(),
             nothing: true,
             command: None,
         };
@@ -167,6 +194,8 @@ impl Ask {
                     newest: entry.newest,
                     by_hand: true,
                     token: None,
+                    certificate: None,
+                    replaces: None,
                 });
             }
             Action::Zone { node, zone } => {
@@ -178,6 +207,8 @@ impl Ask {
                     zone: zone.clone(),
                 });
             }
+            Action::Bind => naming::bind(view, &mut worked)?,
+            Action::Name { node, name } => naming::rename(view, &mut worked, *node, name)?,
             _ => self.change_weights(view, &mut worked)?,
         }
         // An operator who lost the answer asks again with the same version.
@@ -285,7 +316,7 @@ impl Ask {
             Action::Weight { node, weight } => {
                 weights.insert(node, weight);
             }
-            Action::Address { .. } | Action::Zone { .. } => {}
+            Action::Address { .. } | Action::Zone { .. } | Action::Bind | Action::Name { .. } => {}
         }
         weights.retain(|_, weight| *weight > 0);
         Ok(())
@@ -322,7 +353,9 @@ impl Ask {
                 }
                 Ok(vec![old])
             }
-            Action::Address { .. } | Action::Zone { .. } => Ok(Vec::new()),
+            Action::Address { .. } | Action::Zone { .. } | Action::Bind | Action::Name { .. } => {
+                Ok(Vec::new())
+            }
         }
     }
 
@@ -342,7 +375,7 @@ impl Ask {
 }
 
 impl View<'_> {
-    fn entry(&self, node: u32) -> Result<&crate::directory::NodeEntry, Refusal> {
+    pub(super) fn entry(&self, node: u32) -> Result<&crate::directory::NodeEntry, Refusal> {
         let directory = self.directory;
         directory.nodes.get(&NodeId(node)).ok_or_else(|| {
             let sentence = match directory.members.removed.contains(&node) {

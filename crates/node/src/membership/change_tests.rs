@@ -7,6 +7,7 @@ struct Scene {
     alive: BTreeSet<u32>,
     configurations: BTreeMap<u32, Configuration>,
     lacks: BTreeMap<u32, BTreeSet<u32>>,
+    names: BTreeMap<u32, String>,
 }
 
 impl Scene {
@@ -21,6 +22,8 @@ impl Scene {
                 newest: 1,
                 by_hand: false,
                 token: None,
+                certificate: None,
+                replaces: None,
             });
         }
         let mut scene = Scene {
@@ -28,6 +31,7 @@ impl Scene {
             alive: (1..=4).collect(),
             configurations: BTreeMap::new(),
             lacks: BTreeMap::new(),
+            names: BTreeMap::new(),
         };
         scene.configurations.insert(0, equal(&[1, 2, 3]));
         scene
@@ -41,6 +45,7 @@ impl Scene {
             alive: &self.alive,
             configurations: &self.configurations,
             lacks: &self.lacks,
+            names: &self.names,
         })
     }
 
@@ -128,6 +133,8 @@ fn an_id_that_was_removed_never_comes_back() {
         newest: 1,
         by_hand: false,
         token: None,
+        certificate: None,
+        replaces: None,
     });
     assert!(!scene.directory.nodes.contains_key(&NodeId(4)));
     assert!(

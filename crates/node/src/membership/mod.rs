@@ -2,4 +2,5 @@
 
 mod bytes;
 pub mod change;
+mod naming;
 pub mod plan;

@@ -140,6 +140,7 @@ impl Node {
                 .retain(|id, _| known.contains_key(id));
             self.save_peers();
         }
+        self.end_misnamed();
         let nodes = self.cluster.directory.nodes.iter();
         let nodes: Vec<(NodeId, String)> = nodes.map(|(id, e)| (*id, e.address.clone())).collect();
         for (id, address) in nodes {

@@ -82,6 +82,17 @@ impl Node {
         self.cluster.directory.halted().map(ToString::to_string)
     }
 
+    /// Whether it hears that node.
+    pub fn hears_node(&self, node: NodeId) -> bool {
+        self.peers.is_alive(node)
+    }
+
+    /// The name in its certificate that is bound to that node's id, as far as this node knows; empty if there is none.
+    pub fn certificate_of(&self, node: NodeId) -> Option<&str> {
+        let entry = self.cluster.directory.nodes.get(&node)?;
+        Some(&entry.certificate)
+    }
+
     pub fn removed_nodes(&self) -> impl Iterator<Item = u32> {
         self.cluster.directory.members.removed.iter().copied()
     }
@@ -111,6 +122,7 @@ impl Node {
 
     /// Panics if this node's parts contradict each other.
     pub fn check_invariants(&self) {
+        self.check_names();
         // A replica that stopped stands as it stood.
         for log in self.logs.values().filter(|log| !log.is_stopped()) {
             log.check_invariants(self.env.limits.unchosen_bytes_max);

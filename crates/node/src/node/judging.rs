@@ -11,7 +11,9 @@ impl Node {
         if !self.board.is_due(self.env.now) {
             return;
         }
+        self.look_at_own_certificate();
         let is_gone = self.is_gone();
+        let unbound = self.unbound();
         let waiting = self.cluster.waiting_moves();
         let dismissal = self
             .cluster
@@ -33,6 +35,7 @@ impl Node {
             waiting,
             unheard,
             versions_wait_for,
+            unbound,
         };
         judged.judge();
     }

@@ -11,7 +11,14 @@ use super::Node;
 use crate::tokens;
 
 impl Node {
-    pub(super) fn on_connected(&mut self, conn: ConnId, result: std::io::Result<()>) {
+    /// `node`: the name in the certificate of a node that the other side showed.
+    pub(super) fn on_connected(
+        &mut self,
+        conn: ConnId,
+        result: std::io::Result<()>,
+        node: Option<String>,
+    ) {
+        let result = self.check_dialled(conn, result, node);
         let ok = result.is_ok();
         match self.env.conns.purpose(conn) {
             Some(Purpose::ControlOut(peer)) => {

@@ -2,7 +2,7 @@
 
 use formats::Frame;
 use formats::proof::Challenge;
-use ops::Slice;
+use ops::{ConnId, Slice};
 use paxos::Time;
 use replica::{Env, Link};
 
@@ -43,6 +43,11 @@ impl Way {
             refuses_us: None,
             challenges_us: None,
         }
+    }
+
+    /// Our connection, if there is one.
+    pub fn conn(&self) -> Option<ConnId> {
+        self.link.conn()
     }
 
     pub fn calls_us_removed(&self) -> bool {

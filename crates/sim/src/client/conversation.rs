@@ -73,7 +73,7 @@ impl Conversation {
 
     pub fn handle(&mut self, completion: Completion) -> Option<News> {
         match completion {
-            Completion::Connected { conn, result } if self.conn == Some(conn) => match result {
+            Completion::Connected { conn, result, .. } if self.conn == Some(conn) => match result {
                 Ok(()) => {
                     self.receive(conn, Buffer::new(RECEIVE_BYTES));
                     Some(News::Connected)

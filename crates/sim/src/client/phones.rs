@@ -121,7 +121,7 @@ impl Phones {
 
     pub fn handle(&mut self, completion: Completion) -> Option<Heard> {
         match completion {
-            Completion::Connected { conn, result } => {
+            Completion::Connected { conn, result, .. } => {
                 let link = self.link_of(conn)?;
                 if result.is_err() {
                     self.phones.remove(&link);

@@ -42,6 +42,7 @@ mod logs;
 mod memory;
 mod min_copies;
 mod moves;
+mod names;
 mod overtaken;
 mod past;
 mod promises;

@@ -651,7 +651,7 @@ impl Machine for Patron {
                     Err(_) => self.part(now, node),
                 }
             }
-            Completion::Connected { conn, result } | Completion::Sent { conn, result } => {
+            Completion::Connected { conn, result, .. } | Completion::Sent { conn, result } => {
                 if result.is_err()
                     && let Some(node) = self.node_of(conn)
                 {

@@ -421,7 +421,7 @@ impl Machine for Porter {
                 }
                 Err(_) => self.on_unknown(now),
             },
-            Completion::Connected { conn, result } | Completion::Sent { conn, result }
+            Completion::Connected { conn, result, .. } | Completion::Sent { conn, result }
                 if is_own(conn, &self.line) && result.is_err() =>
             {
                 self.on_unknown(now);

@@ -11,6 +11,7 @@ use formats::{LogId, Speaks, codec};
 use node::Node;
 use node::config::{NodeConfig, Start};
 use node::hosted::Hosts;
+use node::wires::Wires;
 use ops::{BLOCK, Disk, Time};
 use paxos::{Digest, NodeId, PromisedTerm, Role, Slot, Term};
 use sim::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
@@ -34,6 +35,10 @@ pub struct Stage {
     voters: u32,
     limits: replica::Limits,
     hosts: Hosts,
+    /// What the process around each node knows.
+    wires: Vec<Wires>,
+    /// Node N shows a certificate of the name `nN`.
+    has_names: bool,
     /// Nodes say where they answer clients of keys.
     has_doors: bool,
     /// The versions that each node speaks from its next start on.
@@ -97,6 +102,8 @@ impl Stage {
             voters,
             limits,
             hosts: Hosts::default(),
+            wires: Vec::new(),
+            has_names: false,
             has_doors: false,
             programs: Rc::default(),
             next_program: program,
@@ -141,6 +148,31 @@ impl Stage {
         stage
     }
 
+    /// Three nodes that vote and are whole. Each shows a certificate of its own from the beginning, and takes nodes that do.
+    pub fn named(seed: u64) -> Stage {
+        let mut stage = Stage::empty(Speaks::THIS, seed, 3, small_limits());
+        stage.has_names = true;
+        stage.begin();
+        for id in [2, 3] {
+            let index = stage.add_node();
+            stage.wait("its id", |look| {
+                look.node(index).is_some_and(|node| node.id() == NodeId(id))
+            });
+        }
+        stage.wait_whole(3);
+        stage
+    }
+
+    /// The name in the certificate that this node shows on connections from now on.
+    pub fn show(&mut self, index: usize, name: Option<&str>) {
+        self.wires[index].tell(|told| told.certificate = name.map(str::to_owned));
+        let certificates = &mut self.world.network().certificates;
+        match name {
+            Some(name) => _ = certificates.insert(self.nodes[index], name.to_owned()),
+            None => _ = certificates.remove(&self.nodes[index]),
+        }
+    }
+
     /// The next one, which joins if it is not the first. Returns its index.
     pub fn add_node(&mut self) -> usize {
         self.add(self.addresses.first().cloned())
@@ -165,11 +197,15 @@ impl Stage {
             },
         };
         let mut config = self.config("/data", &address, start_as);
+        self.wires.push(config.wires.clone());
         if self.has_doors {
             config.standing.door = Stage::door_of(index + 1);
         }
         self.nodes.push(host);
         self.addresses.push(address);
+        if self.has_names {
+            self.show(index, Some(&name));
+        }
         self.programs.borrow_mut().push(self.next_program);
         let programs = self.programs.clone();
         self.world.count(host);
@@ -191,9 +227,11 @@ impl Stage {
             start,
             places: Vec::new(),
             token: None,
+            replaces: None,
             standing: Standing::default(),
             limits: self.limits.clone(),
-            nodes_show_certificates: false,
+            nodes_show_certificates: self.has_names,
+            wires: Default::default(),
             version: "simulated",
             speaks: Speaks::THIS,
             hosts: self.hosts.clone(),
@@ -213,10 +251,17 @@ impl Stage {
 
     /// Its disk is lost: it joins with an empty one, by way of that one.
     pub fn join_anew(&mut self, index: usize, by: usize) {
+        self.join_in_the_place_of(index, by, None);
+    }
+
+    /// The same, and says whose name it is to get.
+    pub fn join_in_the_place_of(&mut self, index: usize, by: usize, replaces: Option<u32>) {
         let host = self.nodes[index];
         self.world.lose_disk(host);
         let servers = vec![self.addresses[by].clone()];
-        let config = self.config("/data", &self.addresses[index], Start::Join { servers });
+        let mut config = self.config("/data", &self.addresses[index], Start::Join { servers });
+        config.wires = self.wires[index].clone();
+        config.replaces = replaces;
         let started = self
             .world
             .start(host, move |disk, now| start(config.clone(), disk, now));

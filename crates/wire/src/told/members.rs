@@ -42,6 +42,12 @@ pub struct Node {
     /// The newest version that it speaks.
     #[serde(default)]
     pub newest_version: u64,
+    /// The name in its certificate, by which alone it is believed; empty if none is bound.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub certificate: String,
+    /// It lost its disk, and that node has its certificate by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_by: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -95,9 +101,24 @@ pub struct Planned {
     /// How little redundancy the logs would have.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The names of nodes' certificates, as they are to be bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<NodeName>,
     /// The whole request is wanted already. Steps may be left to do.
     #[serde(default)]
     pub nothing: bool,
+}
+
+/// The name in a node's certificate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeName {
+    pub node: u64,
+    /// None: it shows no certificate now, and none is bound.
+    #[serde(default)]
+    pub certificate: Option<String>,
+    /// It is bound already.
+    #[serde(default)]
+    pub bound: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

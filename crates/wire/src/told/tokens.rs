@@ -19,6 +19,9 @@ pub struct TokenTold {
     /// It is for one node that joins, and for no other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub once: bool,
+    /// Who joins by it gets the name of that node, whose disk is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<u32>,
     /// That node, once it has joined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<u32>,

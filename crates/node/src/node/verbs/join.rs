@@ -21,6 +21,10 @@ pub(super) struct JoinCluster {
     pub newest: u8,
     /// It asks with this token, which is good once.
     pub token: Option<String>,
+    /// The name in the certificate that it showed.
+    pub certificate: Option<String>,
+    /// The node whose name it is to get.
+    pub replaces: Option<u32>,
     /// The slot of the id that was asked for.
     pub slot: Option<Slot>,
     pub proposed: bool,
@@ -49,7 +53,7 @@ impl Want for JoinCluster {
 }
 
 impl Node {
-    /// `join address=HOST:PORT disk=… [speaks=…]`, and the additional words of a newer node.
+    /// `join address=HOST:PORT disk=… [speaks=…] [replaces=ID]`, and the additional words of a newer node.
     pub(super) fn join_cluster(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { request, .. } = caller;
         let address = request.require("address")?.to_string();
@@ -70,6 +74,8 @@ impl Node {
             disk: disk.to_string(),
             newest: speaks.newest(),
             token: self.token_for_one(caller),
+            certificate: caller.node.clone(),
+            replaces: self.replaced_by(caller)?,
             slot: None,
             proposed: false,
         };
@@ -104,9 +110,66 @@ impl Node {
         Some(Refusal::new("forbidden", sentence)).filter(|_| !mutation::is(Mutation::OnceLetsInTwo))
     }
 
+    /// The node whose name whoever joins is to get: his token says it, or he himself while no tokens are asked for.
+    fn replaced_by(&self, caller: &Caller) -> Result<Option<u32>, Refusal> {
+        let said = caller.request.parsed::<u32>("replaces")?;
+        let rights = &self.cluster.directory.rights;
+        let token = match self.gate.who(caller.conn).by() {
+            By::Token(name) => rights.tokens.get(&name),
+            By::Socket(_) | By::Anonymous => None,
+        };
+        let by_token = token.and_then(|entry| entry.replaces);
+        match (by_token, said) {
+            (Some(old), Some(said)) if old != said => Err(Refusal::new(
+                "forbidden",
+                format!("the token lets in what replaces node {old}, and not node {said}"),
+            )),
+            (Some(old), _) => Ok(Some(old)),
+            (None, Some(said)) if rights.switch.on => Err(Refusal::new(
+                "forbidden",
+                format!(
+                    "only a token that says so lets a node replace another one: logberg token create NAME --allow 'join on cluster' --once --replaces {said}"
+                ),
+            )),
+            (None, said) => Ok(said),
+        }
+    }
+
+    /// Whether the certificate that whoever joins shows is another node's.
+    fn has_anothers_name(&self, join: &JoinCluster) -> Option<Refusal> {
+        let directory = &self.cluster.directory;
+        if directory.node_by_disk(&join.disk).is_some() {
+            return None;
+        }
+        let shown = join.certificate.as_deref().unwrap_or_default();
+        let owner = directory.node_of_certificate(shown);
+        let refused = |sentence| Some(Refusal::new("refused", sentence));
+        match (owner, join.replaces) {
+            (None, None) => None,
+            (Some(owner), Some(old)) if owner.0 == old => match self.is_heard(owner) {
+                false => None,
+                true => refused(format!(
+                    "node {owner} is alive, and so has a disk: stop it first, if this one is to be in its place"
+                )),
+            },
+            (None, Some(old)) => refused(format!(
+                "node {old} does not have the certificate {shown:?}: who replaces a node shows that node's (`logberg members` lists them); else leave --replaces out"
+            )),
+            (Some(owner), _) => refused(format!(
+                "{shown} is the certificate of node {owner}: give each node its own; if node {owner} lost its disk, start this one with --replaces {owner} (with tokens: one that was made with --replaces {owner})"
+            )),
+        }
+    }
+
     fn answer_join(&mut self, join: &mut JoinCluster, commands: &mut Commands) -> Answer {
         if let Some(refusal) = self.has_let_in_another(join) {
             return Answer::Line(refusal.encode());
+        }
+        if let Some(refusal) = self.has_anothers_name(join) {
+            return match self.logs.can_direct() {
+                true => Answer::Line(refusal.encode()),
+                false => Answer::Wait,
+            };
         }
         let known = self.cluster.directory.node_by_disk(&join.disk).or_else(|| {
             let keeps = mutation::is(Mutation::EmptyDiskKeepsItsId);
@@ -148,6 +211,8 @@ impl JoinCluster {
             newest: self.newest,
             by_hand: false,
             token: self.token.clone(),
+            certificate: self.certificate.clone(),
+            replaces: self.replaces,
         }
     }
 }

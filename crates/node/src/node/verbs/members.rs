@@ -43,6 +43,12 @@ struct ShownNode<'a> {
     leaving: bool,
     /// The newest version that it speaks.
     newest_version: u8,
+    /// The name in its certificate, by which alone it is believed.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    certificate: &'a str,
+    /// It lost its disk, and that node has its certificate by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced_by: Option<u32>,
 }
 
 #[derive(Serialize)]
@@ -114,6 +120,8 @@ impl Node {
                 last_heard_ms: last_heard_ms(*node),
                 leaving: members.leaving.contains(&node.0),
                 newest_version: entry.newest,
+                certificate: &entry.certificate,
+                replaced_by: entry.replaced_by,
             });
         wire::ok(&Shown {
             node: own.0,
@@ -128,7 +136,7 @@ impl Node {
         })
     }
 
-    fn is_heard(&self, node: NodeId) -> bool {
+    pub(super) fn is_heard(&self, node: NodeId) -> bool {
         let is_alive = || self.peers.get(node).is_some_and(Peer::is_alive);
         node == self.env.own.identity.node || is_alive()
     }

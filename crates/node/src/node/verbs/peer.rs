@@ -27,11 +27,13 @@ impl Node {
             self.counts.peers_refused += u64::from(refusal.code == "removed");
         })?;
         let from = hello.from;
+        let claim = hello.claim.filter(|_| self.knows(from));
+        self.check_certificate(caller, from, claim.is_none())?;
         if let Some(evidence) = &hello.evidence {
             let told = format!("node {from} remembers more of this disk");
             self.on_evidence(evidence, &told);
         }
-        let Some(claim) = hello.claim.filter(|_| self.knows(from)) else {
+        let Some(claim) = claim else {
             return self.on_guest_greeting(conn, &hello, rest);
         };
         let proof = check_proof(request, claim)?;

@@ -50,7 +50,7 @@ enum Worked {
 }
 
 impl Node {
-    /// `put-token NAME sha256=HEX grants=… [expires=MS] [once=1]`
+    /// `put-token NAME sha256=HEX grants=… [expires=MS] [once=1] [replaces=ID]`
     pub(super) fn put_token(&mut self, caller: &Caller) -> Result<(), Refusal> {
         self.change_rights(caller)
     }
@@ -131,6 +131,7 @@ impl Node {
                 grants,
                 expires_ms,
                 once,
+                replaces,
             } => {
                 check_name(name)?;
                 let sha256 = hash(sha256)?;
@@ -142,6 +143,7 @@ impl Node {
                     grants: typed(grants)?,
                     expires_ms: *expires_ms,
                     once: *once,
+                    replaces: *replaces,
                     joined: None,
                     by,
                     at_ms,
@@ -152,8 +154,10 @@ impl Node {
                 }
                 if let Some(known) = rights.tokens.get(name) {
                     // The same question again, whose answer was lost.
-                    let is_same = (&known.hashes, &known.grants, known.expires_ms, known.once)
-                        == (&entry.hashes, &entry.grants, entry.expires_ms, entry.once);
+                    let is_same = (&known.hashes, &known.grants, known.expires_ms)
+                        == (&entry.hashes, &entry.grants, entry.expires_ms);
+                    let is_same =
+                        is_same && (known.once, known.replaces) == (entry.once, entry.replaces);
                     let sentence = format!(
                         "there is a token {name}: choose another name, or revoke that one first (logberg token revoke {name})"
                     );
@@ -267,6 +271,7 @@ pub(super) fn told(name: &str, entry: &TokenEntry, now_ms: u64) -> TokenTold {
         has_expired: entry.has_expired(now_ms),
         overlap_until_ms: entry.hashes.get(1).and_then(|kept| kept.until_ms),
         once: entry.once,
+        replaces: entry.replaces,
         joined: entry.joined.as_ref().map(|joined| joined.node),
         by: entry.by.to_string(),
         changed_ms: entry.at_ms,
@@ -308,7 +313,7 @@ fn hash(text: &str) -> Result<SecretHash, Refusal> {
 
 fn refuse(error: NotPut) -> Refusal {
     let code = match &error {
-        NotPut::BadGrant(_) | NotPut::Hashes | NotPut::Once => "bad-request",
+        NotPut::BadGrant(_) | NotPut::Hashes | NotPut::Once | NotPut::Replaces => "bad-request",
         NotPut::Unknown(_) => "unknown-token",
         NotPut::Exceeds { .. } | NotPut::Above { .. } | NotPut::NotAll(_) | NotPut::Lost(_) => {
             "forbidden"

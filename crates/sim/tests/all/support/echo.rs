@@ -152,7 +152,7 @@ impl Machine for Shouter {
     fn handle(&mut self, now: Time, completion: Completion) {
         self.patient_until = now + Duration::from_secs(30);
         match completion {
-            Completion::Connected { conn, result } if conn == self.conn => match result {
+            Completion::Connected { conn, result, .. } if conn == self.conn => match result {
                 Ok(()) => {
                     self.send();
                     let buffer = Buffer::new(2000);
