@@ -75,10 +75,16 @@ pub enum Code {
     RestoreStopped = 32,
     /// Nodes are taken by certificates alone, and those of some are not bound to their ids.
     NamesNotBound = 33,
+    CertificateExpires = 34,
+    CertificateExpired = 35,
+    /// Plain text is taken beside TLS, and somebody spoke it a while ago.
+    PlainConnections = 36,
+    /// Other machines reach a node without TLS, without tokens, or without both.
+    Insecure = 37,
 }
 
 impl Code {
-    pub const ALL: [Code; 33] = [
+    pub const ALL: [Code; 37] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -112,6 +118,10 @@ impl Code {
         Code::TooFewCopies,
         Code::RestoreStopped,
         Code::NamesNotBound,
+        Code::CertificateExpires,
+        Code::CertificateExpired,
+        Code::PlainConnections,
+        Code::Insecure,
     ];
 
     /// The code of a number. A newer node may have one that is not known here: it is passed over.
@@ -155,6 +165,10 @@ impl Code {
             Code::TooFewCopies => "too-few-copies",
             Code::RestoreStopped => "restore-stopped",
             Code::NamesNotBound => "names-not-bound",
+            Code::CertificateExpires => "certificate-expires",
+            Code::CertificateExpired => "certificate-expired",
+            Code::PlainConnections => "plain-connections",
+            Code::Insecure => "insecure",
         }
     }
 }
@@ -214,9 +228,20 @@ impl Warning {
         match self.code {
             // To have joined is no risk.
             Code::Election | Code::NotJoined => State::Healthy,
-            Code::NamesNotBound => State::Healthy,
+            _ if self.is_of_doors() => State::Healthy,
             _ => State::AtRisk,
         }
+    }
+
+    /// Whether it says who may come in, and not what is served: the sum of all is as it is without.
+    fn is_of_doors(&self) -> bool {
+        matches!(
+            self.code,
+            Code::NamesNotBound
+                | Code::CertificateExpires
+                | Code::PlainConnections
+                | Code::Insecure
+        )
     }
 
     fn key(&self) -> Key {
@@ -229,8 +254,7 @@ impl Warning {
             // New logs and planned moves have them, too. One that does not settle is `no-leader` after a second, and
             // one after the other `leader-flapping`.
             Code::Election => State::Healthy,
-            // It says who may come in, and not what is served.
-            Code::NamesNotBound => State::Healthy,
+            _ if self.is_of_doors() => State::Healthy,
             Code::NoLeader | Code::NotJoined | Code::Removed if own => State::Unavailable,
             Code::HostsDown | Code::StateLost | Code::MachineMissing | Code::RestoreStopped => {
                 State::Unavailable

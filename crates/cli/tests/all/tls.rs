@@ -590,6 +590,24 @@ fn a_node_that_requires_certificates_goes_on_where_names_are_not_bound_and_says_
     assert_eq!(bound.status.code(), Some(0), "{}", err(&bound));
     let again = cluster.run(&["members", "bind", "--ca", &ca]);
     assert!(out(&again).contains("node 1  n1  bound"), "{}", out(&again));
-    let gone = || (!warns(node, "names-not-bound")).then_some(());
-    wait_for(gone, || node.said());
+    let gone = |code: &str| (!warns(node, code)).then_some(());
+    wait_for(|| gone("names-not-bound"), || node.said());
+    // Another certificate, which ends soon; then a longer one.
+    let host = ["node", "n1", "--host", &certs.ip, "--again", "--days"];
+    certs.run(&[&host[..], &["20"]].concat());
+    node.signal("-HUP");
+    let held = |code: &str| warns(node, code).then_some(());
+    wait_for(|| held("certificate-expires"), || node.said());
+    certs.run(&[&host[..], &["200"]].concat());
+    node.signal("-HUP");
+    wait_for(|| gone("certificate-expires"), || node.said());
+    // Whoever still speaks plain text is told of, where that is taken.
+    let words = certs.words("n1", "accept");
+    restart(&mut cluster, 0, words);
+    let node = &cluster.nodes[0];
+    assert!(!warns(node, "plain-connections"), "{}", node.said());
+    let plain = cluster.run(&["status"]);
+    assert!(plain.status.code() == Some(0), "{}", err(&plain));
+    let held = || warns(node, "plain-connections").then_some(());
+    wait_for(held, || node.said());
 }

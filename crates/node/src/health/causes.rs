@@ -9,11 +9,12 @@ use paxos::{Configuration, NodeId, Role, Time};
 use replica::{Env, Log};
 
 use super::{Board, Code, Warning};
-use crate::counts::NodeCounts;
+use crate::counts::{NodeCounts, micros};
 use crate::directory::{DIRECTORY, Directory};
 use crate::hosted::HostedLogs;
 use crate::logs::Logs;
 use crate::peers::{Peer, Peers};
+use crate::wires::Told;
 
 const JUDGED_EVERY: Duration = Duration::from_millis(250);
 /// The wait that each log adds: ten thousand are judged every 750 ms.
@@ -43,6 +44,13 @@ const SLOW_WITHIN: Duration = Duration::from_secs(2);
 const GATHERING: Duration = Duration::from_secs(10);
 /// The time after which a wish is unheard: a log with a leader hears of it within milliseconds.
 const UNHEARD: Duration = Duration::from_secs(1);
+/// A certificate that ends within this is told of.
+const EXPIRES_SOON: Duration = Duration::from_secs(30 * 86_400);
+/// Somebody who came in plain text is told of for so long.
+const PLAIN_FOR: Duration = Duration::from_secs(600);
+/// What a node that other machines reach lacks, as the amount of a warning: a sum.
+pub(super) const LACKS_TLS: u64 = 1;
+pub(super) const LACKS_TOKENS: u64 = 2;
 
 /// A node as it shows itself, to be judged.
 pub(crate) struct Judged<'a> {
@@ -64,6 +72,8 @@ pub(crate) struct Judged<'a> {
     pub versions_wait_for: Vec<NodeId>,
     /// The members whose names are not bound, where nodes are taken by certificates alone.
     pub unbound: BTreeSet<NodeId>,
+    /// What the process around it knows.
+    pub told: Told,
 }
 
 impl Judged<'_> {
@@ -115,9 +125,33 @@ impl Judged<'_> {
 
     /// Who may come in, and how.
     fn wire_causes(&self, causes: &mut Vec<Warning>) {
+        let own = self.env.own.identity.node;
         if let Some(first) = self.unbound.first() {
             let unbound = Warning::new(Code::NamesNotBound).about(*first);
             causes.push(unbound.amount(self.unbound.len() as u64));
+        }
+        let Some(now_s) = self.env.moments.calendar.second(self.env.now) else {
+            return;
+        };
+        let told = &self.told;
+        if let Some(until_s) = told.holds_until_s {
+            let left = Duration::from_secs(until_s.saturating_sub(now_s));
+            if left.is_zero() {
+                causes.push(Warning::new(Code::CertificateExpired).about(own));
+            } else if left <= EXPIRES_SOON {
+                let soon = Warning::new(Code::CertificateExpires).about(own);
+                causes.push(soon.amount(micros(left)));
+            }
+        }
+        let is_recent = |at_s: u64| now_s <= at_s + PLAIN_FOR.as_secs();
+        if !told.is_tls_required && told.plain_at_s.is_some_and(is_recent) {
+            causes.push(Warning::new(Code::PlainConnections).about(own));
+        }
+        let lacks_tls = u64::from(told.certificate.is_none());
+        let lacks_tokens = u64::from(!self.directory.rights.switch.on);
+        let lacks = lacks_tls * LACKS_TLS + lacks_tokens * LACKS_TOKENS;
+        if told.open_at.is_some() && lacks > 0 {
+            causes.push(Warning::new(Code::Insecure).about(own).amount(lacks));
         }
     }
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 use wire::quantity;
 
 use super::board::Posted;
+use super::causes::{LACKS_TLS, LACKS_TOKENS};
 use super::{Board, Code, State, Warning};
 use crate::counts::micros;
 use crate::directory::Directory;
@@ -248,6 +249,26 @@ impl View<'_> {
             Code::RestoreStopped => format!(
                 "a restore of {logs} was begun and goes no further: nothing of it is served"
             ),
+            Code::CertificateExpires => {
+                let days = amount / 86_400_000_000;
+                format!(
+                    "the certificate of {about} ends in {days} days: then nobody believes it any more"
+                )
+            }
+            Code::CertificateExpired => format!(
+                "the certificate of {about} has expired: clients refuse it, and other nodes once their connections end"
+            ),
+            Code::PlainConnections => format!(
+                "{about} takes plain text beside TLS, and somebody spoke it within the last ten minutes"
+            ),
+            Code::Insecure => {
+                let lacks = match amount {
+                    LACKS_TLS => "nothing that they say is encrypted",
+                    LACKS_TOKENS => "anyone who reaches it may do all",
+                    _ => "nothing that they say is encrypted, and anyone who reaches it may do all",
+                };
+                format!("other machines reach {about}: {lacks}")
+            }
             Code::NamesNotBound => {
                 let more = match amount {
                     0 | 1 => String::new(),
@@ -349,6 +370,15 @@ impl View<'_> {
             }
             Code::RestoreStopped => {
                 "run the restore again with the same backup, which goes on where it stopped; or delete the log: logberg log delete NAME"
+            }
+            Code::CertificateExpires | Code::CertificateExpired => {
+                "put a new one, of the same name, in its --tls-dir: it is read within ten seconds, and at SIGHUP (logberg certs node NAME --again, or whatever gives certificates out)"
+            }
+            Code::PlainConnections => {
+                "give --ca to the clients that lack it; once none is left: start each node with --tls require"
+            }
+            Code::Insecure => {
+                "--tls and --tls-dir encrypt, logberg auth enable asks for tokens (docs/security.md); if all who reach it are friends, this warning says so"
             }
             Code::NamesNotBound => "logberg members bind, once all nodes run with --tls",
             Code::NotInForce => {

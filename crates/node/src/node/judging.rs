@@ -36,6 +36,7 @@ impl Node {
             unheard,
             versions_wait_for,
             unbound,
+            told: self.config.wires.told(),
         };
         judged.judge();
     }

@@ -1,5 +1,6 @@
 //! Nodes are believed by the names in their certificates, which log 0 binds to their ids.
 
+use node::health::Code;
 use paxos::NodeId;
 
 use crate::stage::{SECOND, Stage};
@@ -260,4 +261,61 @@ fn done_with(stage: &mut Stage, by: By<'_>, request: &str) -> String {
         stage.pass(SECOND / 10);
     }
     panic!("nobody does {request}");
+}
+
+/// Everybody holds that warning about that node, or nobody does.
+fn wait_warned(stage: &mut Stage, code: Code, about: u32, is_so: bool) {
+    stage.wait(code.name(), |look| {
+        let warned = |at: usize| {
+            let (_, warnings) = look.node(at).expect("it runs").warnings();
+            let mut warnings = warnings.iter();
+            warnings.any(|(known, node, active)| {
+                (*known, *node, *active) == (code, NodeId(about), true)
+            })
+        };
+        (0..3).all(|at| warned(at) == is_so)
+    });
+}
+
+#[test]
+fn all_nodes_hold_what_is_wrong_with_the_doors_of_one() {
+    let mut stage = Stage::named(7);
+    // The clock of these worlds.
+    let made = answer(&mut stage, 0, By::Socket, "audit");
+    assert!(made.starts_with("ok "), "{made}");
+    let root = token("root", 1);
+    done(&mut stage, By::Socket, &put_line(&root, "all on *"));
+    let now_s = crate::tokens::made_ms(&mut stage, By::Socket) / 1000;
+    stage.tell(1, |told| told.holds_until_s = Some(now_s + 31 * 86_400));
+    stage.pass(SECOND);
+    wait_warned(&mut stage, Code::CertificateExpires, 2, false);
+    stage.tell(1, |told| told.holds_until_s = Some(now_s + 29 * 86_400));
+    wait_warned(&mut stage, Code::CertificateExpires, 2, true);
+    stage.tell(1, |told| told.holds_until_s = Some(now_s));
+    wait_warned(&mut stage, Code::CertificateExpired, 2, true);
+    wait_warned(&mut stage, Code::CertificateExpires, 2, false);
+    stage.tell(1, |told| told.holds_until_s = Some(now_s + 365 * 86_400));
+    wait_warned(&mut stage, Code::CertificateExpired, 2, false);
+    stage.tell(2, |told| told.plain_at_s = Some(now_s));
+    wait_warned(&mut stage, Code::PlainConnections, 3, true);
+    // It is long ago by then.
+    stage.tell(2, |told| told.plain_at_s = Some(now_s - 601));
+    wait_warned(&mut stage, Code::PlainConnections, 3, false);
+    // What was wrong is held for ten seconds, and lowers the state. Who may come in does not.
+    stage.pass(15 * SECOND);
+    stage.tell(0, |told| told.open_at = Some("10.0.0.1:7117".to_owned()));
+    wait_warned(&mut stage, Code::Insecure, 1, true);
+    let status = answer(&mut stage, 2, By::Socket, "status");
+    assert!(
+        status.contains("anyone who reaches it may do all"),
+        "{status}"
+    );
+    assert!(
+        status.contains("\"state\":\"healthy\",\"warnings\""),
+        "{status}"
+    );
+    done(&mut stage, By::Token(&root), "set-auth on");
+    wait_warned(&mut stage, Code::Insecure, 1, false);
+    stage.tell(0, |told| told.certificate = None);
+    wait_warned(&mut stage, Code::Insecure, 1, true);
 }

@@ -11,7 +11,7 @@ use formats::{LogId, Speaks, codec};
 use node::Node;
 use node::config::{NodeConfig, Start};
 use node::hosted::Hosts;
-use node::wires::Wires;
+use node::wires::{Told, Wires};
 use ops::{BLOCK, Disk, Time};
 use paxos::{Digest, NodeId, PromisedTerm, Role, Slot, Term};
 use sim::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
@@ -161,6 +161,11 @@ impl Stage {
         }
         stage.wait_whole(3);
         stage
+    }
+
+    /// The word of the process around a node.
+    pub fn tell(&self, index: usize, change: impl FnOnce(&mut Told)) {
+        self.wires[index].tell(change);
     }
 
     /// The name in the certificate that this node shows on connections from now on.
