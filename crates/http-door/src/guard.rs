@@ -58,13 +58,18 @@ pub fn host<'a>(uri: &'a Uri, asked: &'a HeaderMap) -> Option<&'a str> {
 
 /// Whether somebody without a credential may ask this.
 ///
-/// `is_open`: the door is for other machines too, by its owner's word.
+/// `is_open`: the door is for other machines too, by its owner's word. `is_secured`: it was asked by TLS, where a certificate
+/// stands behind the name.
 ///
 /// Errors: no; whatever the method.
-pub fn check(uri: &Uri, asked: &HeaderMap, is_open: bool) -> Result<(), Fault> {
+pub fn check(
+    uri: &Uri,
+    asked: &HeaderMap,
+    (is_open, is_secured): (bool, bool),
+) -> Result<(), Fault> {
     let is_ours = host(uri, asked).is_some_and(is_loopback);
     // ‡ A page's own name may be made to lead here.
-    if !is_ours && !is_open {
+    if !is_ours && !is_open && !is_secured {
         return Err(refuse(
             "the request is for a host of another name",
             "reach this door as localhost or 127.0.0.1",
@@ -149,7 +154,22 @@ mod tests {
     }
 
     fn may(pairs: &[(&'static str, &'static str)], is_open: bool) -> bool {
-        check(&Uri::from_static("/v1/stream/a"), &asked(pairs), is_open).is_ok()
+        let how = (is_open, false);
+        check(&Uri::from_static("/v1/stream/a"), &asked(pairs), how).is_ok()
+    }
+
+    #[test]
+    fn by_tls_a_host_may_have_any_name_and_pages_and_proxies_are_refused_still() {
+        let may = |pairs: &[(&'static str, &'static str)]| {
+            let how = (false, true);
+            check(&Uri::from_static("/v1/stream/a"), &asked(pairs), how).is_ok()
+        };
+        let named = ("host", "n1.example:4437");
+        assert!(may(&[named]));
+        assert!(!may(&[named, ("origin", "https://evil.example")]));
+        assert!(!may(&[named, ("origin", "null")]));
+        assert!(!may(&[named, ("sec-fetch-site", "cross-site")]));
+        assert!(!may(&[named, ("x-forwarded-for", "10.0.0.9")]));
     }
 
     #[test]

@@ -60,6 +60,12 @@ pub struct LivePermit {
 #[derive(Clone, Copy, Debug)]
 pub struct Scheme(pub &'static str);
 
+impl Scheme {
+    fn is_secured(self) -> bool {
+        self.0 == "https"
+    }
+}
+
 impl Door {
     pub fn new(
         (space, logs): (Handle, Arc<dyn Logs>),
@@ -106,7 +112,8 @@ impl Door {
     ) -> Response<Body> {
         let origin = request.headers().get(ORIGIN).cloned();
         let is_head = request.method() == Method::HEAD;
-        let checked = guard::check(request.uri(), request.headers(), self.is_open);
+        let how = (self.is_open, scheme.is_secured());
+        let checked = guard::check(request.uri(), request.headers(), how);
         // Only who may see an answer is told so.
         let origin = origin.filter(|_| checked.is_ok());
         let answered = match checked {

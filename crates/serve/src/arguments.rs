@@ -134,7 +134,8 @@ pub struct Arguments {
         hide_env_values = true
     )]
     tls_dir: Option<PathBuf>,
-    /// Let other machines reach --http, though everybody who does may read, write and delete
+    /// Let other machines reach this node without TLS, though all that they say can be read on the way, and everybody who does may
+    /// read, write and delete where tokens are not asked for. A later release does not listen beyond loopback without TLS or this
     #[arg(long, env = "LOGBERG_INSECURE", hide_env_values = true)]
     insecure: bool,
     /// Make a new cluster, if the directory is empty
@@ -278,12 +279,14 @@ impl Arguments {
             insecure,
             long_poll,
             tls: None,
+            wires: config.wires.clone(),
         });
         let around = Around {
             also: &addresses.also,
             own: settings.socket.as_deref(),
             tls: (settings.tls.as_deref(), settings.tls_dir),
             admin: settings.admin.as_deref(),
+            insecure,
             door,
             streams,
             lag,

@@ -17,6 +17,7 @@ use terminal::exit::{Failure, Kind};
 
 use crate::listening;
 use crate::secure::Secure;
+use crate::sockets::Strangers;
 
 /// The machine that a node's letters go to.
 pub const DOOR: MachineId = MachineId(1);
@@ -56,7 +57,7 @@ pub fn start(
     settings: Settings,
     office: PostOffice,
     rights: Arc<RightsBoard>,
-    tls: Option<Secure>,
+    (tls, strangers): (Option<Secure>, Strangers),
 ) -> Result<Running> {
     let (tell, told) = mpsc::channel();
     let shelves = OnDisk::beside(&config.directory, config.limits.disk_reserve_bytes);
@@ -64,7 +65,7 @@ pub fn start(
     let figures: Arc<DoorFigures> = Arc::default();
     let counted = figures.clone();
     let run = move || {
-        let opened = open(shelves, settings, office, (counted, rights));
+        let opened = open(shelves, settings, office, (counted, rights), &strangers);
         let opened = opened.and_then(|(mut kernel, door, advertise, bound)| {
             let accept = |tls: Secure| tls.accept_at(&mut kernel, &bound, PLAIN_REFUSED);
             let acceptor = tls.map(accept).transpose().map_err(io::Error::other)?;
@@ -101,6 +102,7 @@ fn open(
     settings: Settings,
     office: PostOffice,
     (figures, rights): (Arc<DoorFigures>, Arc<RightsBoard>),
+    strangers: &Strangers,
 ) -> io::Result<(Kernel, Door, String, String)> {
     let mut kernel = Kernel::new(KernelConfig {
         machine: DOOR,
@@ -109,13 +111,11 @@ fn open(
         ..KernelConfig::default()
     })?;
     let bound = kernel.bind(&settings.listen)?;
+    strangers.note(bound, "read and write keys");
     if bound.ip().is_unspecified() && settings.advertise.is_none() {
         let sentence =
             format!("clients cannot reach us at {bound}: say where with --kv-advertise HOST:PORT");
         return Err(io::Error::new(io::ErrorKind::Unsupported, sentence));
-    }
-    if !bound.ip().is_loopback() {
-        tracing::warn!(address = %bound, "without `logberg auth enable` anyone who can reach this address can read and write keys");
     }
     let advertise = settings.advertise.unwrap_or_else(|| bound.to_string());
     let seed = LinuxDisk::new().random()?;

@@ -17,7 +17,7 @@ use store::ManifestError;
 use terminal::exit::{Failure, Kind};
 
 use crate::secure::{self, Secure};
-use crate::sockets::Inner;
+use crate::sockets::{Inner, MAY_ALL, Strangers};
 use crate::{admin, door, in_memory, listening, sockets, streams};
 
 /// Clients by TLS are sent the last words within this.
@@ -48,6 +48,8 @@ pub struct Around<'a> {
     /// `--tls` and `--tls-dir`.
     pub tls: (Option<&'a str>, Option<PathBuf>),
     pub admin: Option<&'a str>,
+    /// Other machines may reach it without TLS, by an operator's word.
+    pub insecure: bool,
     pub door: Option<door::Settings>,
     pub streams: Option<streams::Settings>,
     /// What the node sends to other nodes arrives so much later.
@@ -63,6 +65,7 @@ pub fn serve(
         own,
         tls,
         admin,
+        insecure,
         door,
         mut streams,
         lag,
@@ -110,8 +113,9 @@ pub fn serve(
     let bound = kernel
         .bind(&config.listen)
         .map_err(|error| listening::refused("listen", &config.listen, "--listen", &error))?;
-    sockets::warn_of_strangers(bound, tls.as_ref());
-    sockets::bind_also(&mut kernel, also, tls.as_ref())?;
+    let strangers = Strangers::new(&config.wires, tls.as_ref(), insecure);
+    strangers.note(bound, MAY_ALL);
+    sockets::bind_also(&mut kernel, also, &strangers)?;
     let transport = tls.as_ref().map(Secure::transport);
     // They accept until this function ends.
     let mut _acceptors = Vec::new();
@@ -140,7 +144,8 @@ pub fn serve(
     }
     let door = door.map(|settings| {
         let office = office.clone();
-        door::start(&config, settings, office, rights.clone(), tls.clone())
+        let how = (tls.clone(), strangers.clone());
+        door::start(&config, settings, office, rights.clone(), how)
     });
     let door = door.transpose()?;
     let without = streams.is_none() && keeps_on_disk;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use client::{Client, Timeouts, Transport};
 use linux::{Kernel, UNIX, UnixAddress};
+use node::wires::Wires;
 use terminal::exit::{Failure, Kind};
 
 use crate::listening;
@@ -15,6 +16,8 @@ use crate::settings::Settings;
 
 /// In the directory of a node.
 pub const ADMIN_SOCKET: &str = "admin.sock";
+/// What anyone may do who reaches a node that asks for no token.
+pub const MAY_ALL: &str = "read, append and delete";
 /// No such socket is made.
 const OFF: &str = "off";
 
@@ -51,7 +54,7 @@ impl Settings {
 }
 
 /// Takes the addresses besides the first.
-pub fn bind_also(kernel: &mut Kernel, also: &[String], tls: Option<&Secure>) -> Result<()> {
+pub fn bind_also(kernel: &mut Kernel, also: &[String], strangers: &Strangers) -> Result<()> {
     for address in also {
         let bound = kernel
             .bind_also(address)
@@ -63,30 +66,56 @@ pub fn bind_also(kernel: &mut Kernel, also: &[String], tls: Option<&Secure>) -> 
                 false => listening::refused("listen", address, "--listen", &error),
             })?;
         match bound {
-            Some(bound) => warn_of_strangers(bound, tls),
+            Some(bound) => strangers.note(bound, MAY_ALL),
             None => tracing::info!(address, "listening"),
         }
     }
     Ok(())
 }
 
-pub fn warn_of_strangers(bound: SocketAddr, tls: Option<&Secure>) {
-    if bound.ip().is_loopback() {
-        return;
+/// Other machines that reach this process: said when an address is bound, and told to the node, which warns of it.
+#[derive(Clone)]
+pub struct Strangers {
+    wires: Wires,
+    is_tls_spoken: bool,
+    insecure: bool,
+}
+
+impl Strangers {
+    pub fn new(wires: &Wires, tls: Option<&Secure>, insecure: bool) -> Strangers {
+        Strangers {
+            wires: wires.clone(),
+            is_tls_spoken: tls.is_some(),
+            insecure,
+        }
     }
-    match tls {
-        Some(tls) if tls.is_required() => tracing::warn!(
-            address = %bound,
-            "without `logberg auth enable` anyone who can reach this address can read and append"
-        ),
-        Some(_) => tracing::warn!(
-            address = %bound,
-            "without `logberg auth enable` anyone who can reach this address can read and append, and with --tls accept plain text is taken, too"
-        ),
-        None => tracing::warn!(
-            address = %bound,
-            "without `logberg auth enable` anyone who can reach this address can read and append, and nothing is encrypted (--tls)"
-        ),
+
+    /// `may`: what anyone can do there who shows no token where none is asked for.
+    pub fn note(&self, bound: SocketAddr, may: &str) {
+        open_at(&self.wires, bound);
+        if !bound.ip().is_loopback() {
+            tracing::warn!(address = %bound, "{}", self.sentence(bound, may));
+        }
+    }
+
+    /// ‡ This release says what the next one refuses (docs/decisions/0064-beyond-loopback.md): a node that ran yesterday starts.
+    fn sentence(&self, bound: SocketAddr, may: &str) -> String {
+        let tokens =
+            format!("without `logberg auth enable` anyone who can reach {bound} can {may}");
+        match (self.is_tls_spoken, self.insecure) {
+            (true, _) => tokens,
+            (false, true) => format!("--insecure: nothing is encrypted, and {tokens}"),
+            (false, false) => format!(
+                "other machines reach {bound}, and nothing is encrypted: say --tls require with --tls-dir (`logberg certs` makes certificates), or --insecure (`insecure = true`) if all who reach it are friends, for a later release does not start without one of the two; and {tokens}"
+            ),
+        }
+    }
+}
+
+/// Tells the node that other machines reach it there, if they do.
+pub fn open_at(wires: &Wires, bound: SocketAddr) {
+    if !bound.ip().is_loopback() {
+        wires.tell(|told| told.open_at = Some(bound.to_string()));
     }
 }
 
@@ -182,6 +211,39 @@ pub fn bind_own(kernel: &mut Kernel, wish: Option<&str>, directory: &Path) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_listens_beyond_loopback_is_told_which_words_make_it_safe() {
+        let bound: SocketAddr = "10.0.0.4:7117".parse().expect("an address");
+        let sentence = |is_tls_spoken, insecure| {
+            let strangers = Strangers {
+                wires: Wires::default(),
+                is_tls_spoken,
+                insecure,
+            };
+            strangers.note(bound, MAY_ALL);
+            let open_at = strangers.wires.told().open_at;
+            assert_eq!(open_at.as_deref(), Some("10.0.0.4:7117"));
+            strangers.sentence(bound, MAY_ALL)
+        };
+        let plain = sentence(false, false);
+        for word in [
+            "--tls require",
+            "--tls-dir",
+            "logberg certs",
+            "--insecure",
+            "auth enable",
+        ] {
+            assert!(plain.contains(word), "{word}: {plain}");
+        }
+        assert!(plain.contains("a later release does not start"), "{plain}");
+        let insecure = sentence(false, true);
+        assert!(!insecure.contains("a later release"), "{insecure}");
+        assert!(!sentence(true, false).contains("encrypted"));
+        let here = Wires::default();
+        open_at(&here, "127.8.8.8:7117".parse().expect("an address"));
+        assert_eq!(here.told().open_at, None, "loopback is no stranger's");
+    }
 
     #[test]
     fn the_node_is_asked_by_its_socket_and_else_on_loopback() {

@@ -20,8 +20,9 @@ use rustix::process::{Resource, getrlimit};
 use spaces::{Moved, Noticed, Spaces};
 use terminal::exit::{Failure, Kind};
 
-use crate::sockets::Inner;
+use crate::sockets::{Inner, open_at};
 use crate::{listening, logs};
+use node::wires::Wires;
 
 /// The machine that a node's letters about spaces go to.
 pub const SPACES: MachineId = MachineId(2);
@@ -32,6 +33,8 @@ pub struct Settings {
     pub insecure: bool,
     /// A read that finds nothing waits so long.
     pub long_poll: Option<Duration>,
+    /// The node is told where other machines reach it.
+    pub wires: Wires,
     pub tls: Option<http_door::Tls>,
 }
 
@@ -183,11 +186,12 @@ fn listen(settings: &Settings) -> Result<TcpListener> {
         |error: io::Error| listening::refused("serve streams and logs", address, "--http", &error);
     let listener = TcpListener::bind(address).map_err(refused)?;
     let bound = listener.local_addr().map_err(refused)?;
-    match (bound.ip().is_loopback(), settings.insecure) {
+    let is_secured = settings.tls.as_ref().is_some_and(|tls| tls.is_required);
+    match (bound.ip().is_loopback() || is_secured, settings.insecure) {
         (true, _) => {}
         (false, false) => {
             return Err(Failure::usage(format!(
-                "streams and logs at {bound} could be read, written and deleted by anyone who reaches it, unless a token is asked for: listen on 127.0.0.1 with --http, or say --insecure, and `logberg auth enable` where not all who reach it may"
+                "streams and logs at {bound} could be read, written and deleted by anyone who reaches it, and nothing is encrypted: say --tls require with --tls-dir (`logberg certs` makes certificates) and make tokens (`logberg auth enable`), or listen on 127.0.0.1 with --http; --insecure takes it as it is"
             ))
             .into());
         }
@@ -195,6 +199,7 @@ fn listen(settings: &Settings) -> Result<TcpListener> {
             tracing::warn!(address = %bound, "--insecure: without `logberg auth enable` anyone who can reach this address can read, write and delete streams and logs");
         }
     }
+    open_at(&settings.wires, bound);
     Ok(listener)
 }
 
