@@ -77,3 +77,87 @@ fn at(seconds: i64) -> SystemTime {
     let since = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     SystemTime::UNIX_EPOCH + since
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use rcgen::{CertificateParams, KeyPair, SanType};
+
+    use super::*;
+
+    /// A certificate with these URIs and DNS names, as DER. `None`: no certificate can say that.
+    fn certificate(uris: &[String], hosts: &[String]) -> Option<Vec<u8>> {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::default();
+        for uri in uris {
+            let name = uri.as_str().try_into().ok()?;
+            params.subject_alt_names.push(SanType::URI(name));
+        }
+        for host in hosts {
+            let name = host.as_str().try_into().ok()?;
+            params.subject_alt_names.push(SanType::DnsName(name));
+        }
+        let made = params.self_signed(&key).ok()?;
+        Some(made.der().to_vec())
+    }
+
+    fn node_of(uris: &[&str], hosts: &[&str]) -> Option<String> {
+        let texts = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let der = certificate(&texts(uris), &texts(hosts)).expect("it can be said");
+        Named::read(&der).expect("a certificate").node
+    }
+
+    /// ‡ S2: whoever gives out DNS names gives them to machines that are no nodes.
+    #[test]
+    fn a_nodes_name_is_in_the_uri_alone() {
+        assert_eq!(node_of(&["logberg:node:n1"], &[]).as_deref(), Some("n1"));
+        for uri in [
+            "logberg:node:",
+            "logberg:node:n 1",
+            "logberg:node:n1/../n2",
+            "logberg:client:n1",
+            "LOGBERG:NODE:n1",
+            "spiffe://logberg/node/n1",
+            &format!("logberg:node:{}", "n".repeat(65)),
+        ] {
+            assert_eq!(node_of(&[uri], &["n1", "logberg"]), None, "{uri}");
+        }
+        // Of two the first counts, so that none can be hidden behind another.
+        let two = ["logberg:node:n1", "logberg:node:n2"];
+        assert_eq!(node_of(&two, &[]).as_deref(), Some("n1"));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn drawn_certificates_name_a_node_of_plain_letters_or_none(
+            uris in prop::collection::vec("(logberg:node:)?[ -~]{0,80}", 0..4),
+            hosts in prop::collection::vec("[a-z0-9.*-]{0,40}", 0..3),
+        ) {
+            if let Some(der) = certificate(&uris, &hosts) {
+                let named = Named::read(&der).expect("a certificate");
+                prop_assert!(named.node.is_none_or(|name| is_name(&name)));
+            }
+        }
+
+        #[test]
+        fn drawn_damage_of_a_certificate_ends_nothing(
+            at in any::<prop::sample::Index>(),
+            with in any::<u8>(),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let uris = ["logberg:node:n1".to_owned()];
+            let mut der = certificate(&uris, &["n1.example".to_owned()]).expect("plain words");
+            let at = at.index(der.len());
+            der[at] = with;
+            let _ = Named::read(&der);
+            let _ = Named::read(&der[..cut.index(der.len())]);
+        }
+
+        #[test]
+        fn drawn_bytes_are_read_or_none(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = Named::read(&bytes);
+        }
+    }
+}

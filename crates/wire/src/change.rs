@@ -179,3 +179,33 @@ fn weight(text: &str) -> Result<u64, LineError> {
         .map_err(|_| LineError::Value(format!("{text:?} is no weight: say 0, 1, 2 …")))?;
     Ok(weight.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_name_of_a_certificate_is_one_that_a_certificate_may_have() {
+        for name in ["n1", "cellar-2.example_7", &"n".repeat(64)] {
+            assert!(is_certificate_name(name), "{name}");
+        }
+        for name in ["", "n 1", "n/1", "ä", "n\n1", &"n".repeat(65)] {
+            assert!(!is_certificate_name(name), "{name:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn drawn_changes_are_read_or_refused(words in "(bind|name|zone|address)( [ -~]{0,20}){0,4}") {
+            let line = format!("logberg/1 change-members {words}");
+            if let Ok(request) = Request::parse(line.as_bytes()) {
+                let read = Change::read(&request);
+                if let Ok(Change { action: Action::Name { name, .. }, .. }) = read {
+                    prop_assert!(is_certificate_name(&name));
+                }
+            }
+        }
+    }
+}

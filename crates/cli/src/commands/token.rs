@@ -143,6 +143,9 @@ struct Shown {
     overlap_until: Option<String>,
     /// Good for one node that joins.
     once: bool,
+    /// … in the place of that one, whose disk is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaces: Option<u32>,
     /// That node, once it has joined.
     joined: Option<u32>,
     by: String,
@@ -166,6 +169,7 @@ impl From<TokenTold> for Shown {
             has_expired: told.has_expired,
             overlap_until: told.overlap_until_ms.map(moment),
             once: told.once,
+            replaces: told.replaces,
             joined: told.joined,
             by: told.by,
             changed_at: moment(told.changed_ms),

@@ -34,6 +34,8 @@ const OF_A_CLUSTER: &[&str] = &[
     "members replace",
     "members address",
     "members zone",
+    "members bind",
+    "members rename-certificate",
     "leader show",
     "leader move",
     "leader balance",
@@ -251,6 +253,11 @@ fn what_json_prints_of_a_cluster_is_as_the_page_says() {
         ("members remove", &["members", "remove", "3", "--plan"]),
         ("members zone", &["members", "zone", "1", "here"]),
         ("members zone", &["members", "zone", "1", "here", "--plan"]),
+        ("members bind", &["members", "bind", "--plan"]),
+        (
+            "members rename-certificate",
+            &["members", "rename-certificate", "1", "n1", "--plan"],
+        ),
         ("leader show", &["leader", "show"]),
         (
             "leader move",

@@ -53,7 +53,7 @@ pub fn who_says_that_he_is_a_node_and_shows_anothers_certificate_or_none_is_not_
 }
 
 /// ‡ Who waits at the address of another node is told nothing: neither names nor bytes.
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn who_answers_at_a_nodes_address_with_another_certificate_is_told_nothing() {
     let mut stage = Stage::named(2);
     let mut caller = stage.open(0, "append main label=a");
@@ -73,7 +73,7 @@ fn who_answers_at_a_nodes_address_with_another_certificate_is_told_nothing() {
     stage.wait_whole(3);
 }
 
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn names_are_bound_while_writers_write_and_bound_ones_are_no_more_believed_in_plain() {
     let mut stage = Stage::three(3);
     stage.add_writer(3_000_000, 2_000, SECOND / 50);
@@ -120,7 +120,7 @@ fn names_are_bound_while_writers_write_and_bound_ones_are_no_more_believed_in_pl
 }
 
 /// ‡ It was away while others were named otherwise, and hears it from those that it still knows.
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn a_node_that_was_away_while_names_were_changed_comes_back() {
     let mut stage = Stage::named(4);
     stage.isolate(2);
@@ -183,7 +183,7 @@ fn ask_as(stage: &mut Stage, index: usize, by: By<'_>, name: &str, line: &str) -
     caller.text()
 }
 
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn a_name_lets_in_one_disk_until_a_node_says_that_it_comes_in_the_place_of_that() {
     let mut stage = Stage::named(5);
     let taken = join(&mut stage, By::Nobody, "node3", 40, "");
@@ -212,7 +212,7 @@ fn a_name_lets_in_one_disk_until_a_node_says_that_it_comes_in_the_place_of_that(
     stage.wait_whole(3);
 }
 
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn where_tokens_are_asked_for_one_that_says_so_moves_a_name() {
     let mut stage = Stage::named(6);
     let root = token("root", 1);
@@ -263,6 +263,40 @@ fn done_with(stage: &mut Stage, by: By<'_>, request: &str) -> String {
     panic!("nobody does {request}");
 }
 
+/// S2: it still chains to the authority.
+#[cfg_attr(not(feature = "mutations"), test)]
+fn a_removed_nodes_certificate_is_nobodys_and_may_join_anew() {
+    let mut stage = Stage::named(8);
+    let removed = done(&mut stage, By::Socket, "change-members remove 3");
+    assert!(removed.starts_with("ok "), "{removed}");
+    stage.wait("it to be removed", |look| {
+        let gone = |at: usize| {
+            look.node(at)
+                .is_some_and(|node| node.removed_nodes().any(|id| id == 3))
+        };
+        gone(0) && gone(1)
+    });
+    restart_as(&mut stage, 2, Some("node3"));
+    stage.pass(8 * SECOND);
+    assert!(!is_alive(&stage, 0, 3) && !is_alive(&stage, 1, 3));
+    // Nor does it speak as another one, whose name is bound.
+    let disk = "5".repeat(32);
+    let cluster = answer(&mut stage, 0, By::Socket, "status");
+    let (_, cluster) = cluster.split_once("\"cluster\":\"").expect("a cluster");
+    let (cluster, _) = cluster.split_once('"').expect("its id");
+    let line = format!(
+        "peer kind=control log=0 cluster={cluster} from=2 to=1 disk={disk} incarnation=9 nonce=1 speaks=1-2"
+    );
+    let refused = ask_as(&mut stage, 0, By::Nobody, "node3", &line);
+    assert_eq!(code(&refused), "no-proof", "{refused}");
+    assert!(refused.contains("certificate node2 alone"), "{refused}");
+    let anew = join(&mut stage, By::Nobody, "node3", 40, "");
+    assert!(
+        anew.starts_with("ok ") && anew.contains("\"node\":4"),
+        "{anew}"
+    );
+}
+
 /// Everybody holds that warning about that node, or nobody does.
 fn wait_warned(stage: &mut Stage, code: Code, about: u32, is_so: bool) {
     stage.wait(code.name(), |look| {
@@ -277,7 +311,7 @@ fn wait_warned(stage: &mut Stage, code: Code, about: u32, is_so: bool) {
     });
 }
 
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn all_nodes_hold_what_is_wrong_with_the_doors_of_one() {
     let mut stage = Stage::named(7);
     // The clock of these worlds.
