@@ -1,7 +1,8 @@
 //! Connections of a node to other nodes.
 
+use std::collections::BTreeSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use linux::{Dial, Handed};
@@ -26,11 +27,44 @@ const PLAIN_AFTER: Duration = Duration::from_millis(300);
 pub struct Dialer {
     mode: Mode,
     directory: Arc<Directory>,
+    known: Arc<Known>,
+}
+
+/// The addresses at which TLS was answered when they were dialled last.
+///
+/// ‡ A node whose name is bound is not believed in plain text, so a handshake that is slow for once must not lead there.
+#[derive(Default)]
+struct Known(Mutex<BTreeSet<String>>);
+
+/// So many addresses are kept in mind.
+const KNOWN_MAX: usize = 1024;
+
+impl Known {
+    fn has(&self, address: &str) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(address)
+    }
+
+    fn on_dialled(&self, address: &str, is_answered: bool) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match is_answered {
+            true if known.len() < KNOWN_MAX => _ = known.insert(address.to_owned()),
+            true => {}
+            false => _ = known.remove(address),
+        }
+    }
 }
 
 impl Dialer {
     pub fn new(mode: Mode, directory: Arc<Directory>) -> Dialer {
-        Dialer { mode, directory }
+        let known = Arc::default();
+        Dialer {
+            mode,
+            directory,
+            known,
+        }
     }
 }
 
@@ -41,26 +75,36 @@ impl Dial for Dialer {
             Err(error) => return done(Err(error)),
         };
         let (mode, directory) = (self.mode, self.directory.clone());
-        handle.spawn(async move { done(dial(&address, mode, &directory).await) });
+        let known = self.known.clone();
+        handle.spawn(async move { done(dial(&address, mode, &directory, &known).await) });
     }
 }
 
-async fn dial(address: &str, mode: Mode, directory: &Directory) -> io::Result<Handed> {
+async fn dial(
+    address: &str,
+    mode: Mode,
+    directory: &Directory,
+    known: &Known,
+) -> io::Result<Handed> {
     let (socket, at) = connect(address).await?;
+    let is_known = known.has(address);
     let within = match mode {
-        Mode::Accept => PLAIN_AFTER,
-        Mode::Require => CONNECT,
+        Mode::Accept if !is_known => PLAIN_AFTER,
+        Mode::Accept | Mode::Require => CONNECT,
     };
     let connector = TlsConnector::from(directory.loaded().dials.clone());
     // The host is not looked at: a certificate names a node, and not where it stands. Which node it has to be, the kernel's machine knows.
     let name = ServerName::IpAddress(at.ip().into());
-    let outer = match timeout(within, connector.connect(name, socket)).await {
+    let answered = timeout(within, connector.connect(name, socket)).await;
+    known.on_dialled(address, matches!(answered, Ok(Ok(_))));
+    let outer = match answered {
         Ok(Ok(outer)) => outer,
         Ok(Err(error)) if mode == Mode::Require || !is_plain(&error) => {
             tracing::warn!(address, %error, "no TLS with this node");
             return Err(error);
         }
-        Err(_) if mode == Mode::Require => return Err(io::ErrorKind::TimedOut.into()),
+        // It may speak plain text by now: the next time decides.
+        Err(_) if mode == Mode::Require || is_known => return Err(io::ErrorKind::TimedOut.into()),
         Ok(Err(_)) | Err(_) => {
             let (socket, at) = connect(address).await?;
             return Ok(Handed {
