@@ -8,10 +8,10 @@ use crate::answer::Code;
 use crate::asked::Json;
 use crate::cluster::Cluster;
 use crate::line::StreamName;
+use crate::listed;
 use crate::request::{Before, Request};
 
 mod heard;
-mod listed;
 mod logs;
 mod scrub;
 mod tokens;
@@ -70,7 +70,7 @@ impl Cluster {
         }
         let server = asked.server.clone();
         let streams: Vec<StreamInfo> = asked.json()?;
-        match listed::contradiction(&streams) {
+        match listed::contradiction(streams.iter()) {
             Some(what) => Err(AdminError::Garbled { server, what }),
             None => Ok(streams),
         }

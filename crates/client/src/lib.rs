@@ -62,6 +62,7 @@ mod credential;
 mod gathered;
 pub mod leader;
 pub mod line;
+mod listed;
 mod machine;
 pub mod members;
 mod read;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use client::{AppendOptions, Appender, Closed, Mode, StreamName};
+use client::{AppendError, AppendOptions, Appender, Closed, Mode, StreamName};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use wire::StreamPlace;
@@ -120,7 +120,11 @@ impl Arguments {
             let (committed, read) = (place.of_chain(appender.acknowledged()), source.read);
             let stream = place.stream;
             let sentence = format!("stopped: {committed} of {read} bytes read are committed in stream {stream}, which {end}");
-            error.context(resumable(stream, committed, sentence, source.length.is_some()))
+            match is_damage(&error) {
+                // ‡ Behind other bytes than were sent nothing goes on.
+                true => error.context(sentence),
+                false => error.context(resumable(stream, committed, sentence, source.length.is_some())),
+            }
         })?;
         self.report(global, &appender, closed, place, started.elapsed())
     }
@@ -218,6 +222,18 @@ impl Arguments {
         }
         show::print(format_args!("stream {stream} closed at {position}"))
     }
+}
+
+/// Whether the log holds other bytes than were sent.
+fn is_damage(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let inside = cause
+            .downcast_ref::<io::Error>()
+            .and_then(|io| io.get_ref());
+        let inside = inside.and_then(|inner| inner.downcast_ref::<AppendError>());
+        let error = cause.downcast_ref::<AppendError>().or(inside);
+        matches!(error, Some(AppendError::Damaged { .. }))
+    })
 }
 
 /// The command that goes on. A file is taken up where the stream ends; whatever else is read has to begin there.

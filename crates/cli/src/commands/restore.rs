@@ -139,7 +139,7 @@ pub fn failed(error: RestoreError, log: &str) -> Error {
         RestoreError::Admin(error) => Error::new(error).context(begun(log)),
         RestoreError::Append(error) => Error::new(error).context(begun(log)),
         RestoreError::Other(why) => {
-            Failure::new(Kind::Failure, format!("{}: {why}", begun(log))).into()
+            Failure::new(Kind::Corrupt, format!("{}: {why}", begun(log))).into()
         }
     }
 }

@@ -27,6 +27,7 @@ use wire::rows;
 use wire::told::Saving;
 
 use crate::admin::StreamInfo;
+use crate::listed;
 
 /// Streams of a log.
 const STREAMS: u32 = 1;
@@ -393,7 +394,13 @@ impl<R: Read> PartReader<R> {
         let fits_kind = reader.header.version() == version
             && (reader.header.state.is_none() || reader.header.streams.is_empty())
             && (reader.header.state.is_some() || is_state(&reader.header.kind));
-        if !fits_kind || !reader.header.streams.iter().all(fits) || reader.header.part == 0 {
+        let streams = reader.header.streams.iter().map(|saved| &saved.info);
+        let fits_streams = listed::contradiction(streams).is_none();
+        if !fits_kind
+            || !fits_streams
+            || !reader.header.streams.iter().all(fits)
+            || reader.header.part == 0
+        {
             return Err(reader.damaged("its header contradicts itself"));
         }
         reader.skip_full();

@@ -181,6 +181,27 @@ fn a_lost_close_is_asked_again() {
     }
 }
 
+/// A node says that the stream cannot be closed, and that it is open: it is asked again, but neither at once nor for ever.
+#[test]
+fn a_close_that_is_refused_of_an_open_stream_ends_in_time() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_closes(vec![CloseFault::Refuse; 10_000]);
+    let client = Client::new(vec![cluster.address(0)], fake::hasty());
+    let mut appender = client
+        .append("main", AppendOptions::default())
+        .expect("free");
+    appender.write_all(b"open").expect("room");
+    let error = appender.close().expect_err("it stays open");
+    assert!(matches!(error, AppendError::Unreachable(_)), "{error}");
+    assert!(
+        cluster.truth().asked("close") < 100,
+        "it is not asked in a tight loop"
+    );
+    cluster.plan_closes(vec![CloseFault::Refuse; 2]);
+    let closed = append_all(&cluster.client_of([0]), b"closed in the end");
+    assert_chain(&cluster, closed, b"closed in the end");
+}
+
 #[test]
 fn a_stream_cut_before_its_close_is_continued_and_closed() {
     let cluster = FakeCluster::start(1);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use client::admin::{StreamEnd, StreamInfo};
+use client::admin::{Continues, StreamEnd, StreamInfo};
 use client::backup::{
     Backup, BackupError, Header, MachineKind, Next, PartReader, PartWriter, Saved, Wrong,
 };
@@ -255,6 +255,18 @@ fn keys_are_of_another_version_than_other_rows() {
 }
 
 /// ‡ A program that knows streams alone would make an empty log of them.
+#[test]
+fn a_table_of_streams_that_contradicts_itself_is_damage() {
+    for of in ["1.1.1", "1.1.2"] {
+        let mut streams = vec![saved(1, 0, 5, 5), saved(2, 0, 5, 5)];
+        let of = of.to_owned();
+        streams[0].info.continues = Some(Continues { stream: of, at: 0 });
+        let (bytes, _) = part(&header(streams), 5);
+        let error = read(&bytes).expect_err("a stream goes on from an earlier one");
+        assert!(error.to_string().contains("contradicts itself"), "{error}");
+    }
+}
+
 #[test]
 fn rows_are_of_another_version_than_streams() {
     let (bytes, _) = part_of_rows(&header_of_rows(9), &[]);

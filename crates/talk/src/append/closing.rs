@@ -91,10 +91,15 @@ impl Appender {
                     return;
                 };
                 input = &Input::Time;
-                let fate = fate(server, &self.options.log, closing.at, answer);
+                let server = std::mem::take(server);
                 closing.inquiry = None;
+                let fate = fate(&server, &self.options.log, closing.at, answer);
                 match fate {
-                    Ok(Fate::Open) => continue,
+                    // ‡ It said that it cannot be closed, and that it can: it is asked again after a pause, and not for ever.
+                    Ok(Fate::Open) => {
+                        closing.seeker.said(&mut lent, &server, Said::NotHere);
+                        continue;
+                    }
                     Ok(Fate::Closed) => {
                         let closed = closing.closed;
                         return self.finish(Ok(closed));

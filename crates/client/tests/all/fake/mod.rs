@@ -61,6 +61,8 @@ pub enum CloseFault {
     Cut,
     /// The same, and the client is left without an answer.
     CutInSilence,
+    /// It is refused, and the stream stays as it is.
+    Refuse,
 }
 
 #[derive(Clone, Debug)]

@@ -454,6 +454,10 @@ impl Conversation {
             let mut truth = self.shared.lock();
             match fault {
                 CloseFault::DropBefore => return Ok(()),
+                CloseFault::Refuse => {
+                    drop(truth);
+                    return self.refuse(Refusal::new(Code::Superseded, "It is over."));
+                }
                 CloseFault::Cut | CloseFault::CutInSilence => {
                     if let Some(index) = truth.find(at.stream) {
                         truth.cut(index);

@@ -1,14 +1,17 @@
 //! A list of streams that cannot be one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wire::StreamName;
 use wire::told::StreamInfo;
 
 /// What keeps this from being the streams of a log, if anything does.
-pub(super) fn contradiction(streams: &[StreamInfo]) -> Option<String> {
+pub(crate) fn contradiction<'a>(
+    streams: impl Iterator<Item = &'a StreamInfo> + Clone,
+) -> Option<String> {
     let mut names = BTreeSet::new();
-    streams.iter().find_map(|info| {
+    let places: BTreeMap<&str, usize> = streams.clone().map(|info| &*info.name).zip(0..).collect();
+    streams.enumerate().find_map(|(place, info)| {
         let name = &info.name;
         let parsed: Option<StreamName> = name.parse().ok();
         let Some(parsed) = parsed else {
@@ -23,10 +26,13 @@ pub(super) fn contradiction(streams: &[StreamInfo]) -> Option<String> {
                 "{trimmed} bytes of stream {name} were trimmed, which has {length}"
             ));
         }
-        let continues = info.continues.as_ref();
-        let is_itself = continues.is_some_and(|before| before.stream == *name)
-            || info.continued_by.as_ref() == Some(name);
-        is_itself.then(|| format!("stream {name} continues itself"))
+        // They are listed in the order of opening. One that was trimmed is not listed.
+        let of = |stream: &String| places.get(stream.as_str());
+        let before = info.continues.as_ref().map(|before| &before.stream);
+        let after = info.continued_by.as_ref();
+        let is_wrong = before.and_then(of).is_some_and(|of| *of >= place)
+            || after.and_then(of).is_some_and(|by| *by <= place);
+        is_wrong.then(|| format!("stream {name} continues itself or a later one"))
     })
 }
 
@@ -58,14 +64,18 @@ mod tests {
         };
         // What 1.1.1 was may be gone altogether.
         let good = [continues("1.1.2", "1.1.1"), stream("2.1.1", 7, 7)];
-        assert_eq!(contradiction(&good), None);
+        assert_eq!(contradiction(good.iter()), None);
         for (bad, word) in [
             (vec![stream("1.1", 1, 0)], "no name"),
             (vec![stream("1.1.1", 1, 0), stream("1.1.1", 2, 0)], "twice"),
             (vec![stream("1.1.1", 1, 2)], "trimmed"),
             (vec![continues("1.1.1", "1.1.1")], "itself"),
+            (
+                vec![continues("1.1.2", "1.1.1"), stream("1.1.1", 5, 0)],
+                "a later one",
+            ),
         ] {
-            let told = contradiction(&bad).expect(word);
+            let told = contradiction(bad.iter()).expect(word);
             assert!(told.contains(word), "{told}");
         }
     }
