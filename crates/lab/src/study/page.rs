@@ -84,6 +84,13 @@ impl Run {
         if !self.run.complete {
             remarks.push("somebody asked this run to end: it has not all of its rounds".to_owned());
         }
+        if !self.counts.is_empty() {
+            let counts = self
+                .counts
+                .iter()
+                .map(|(name, count)| format!("{name}: {count}"));
+            remarks.push(counts.collect::<Vec<_>>().join(", "));
+        }
         if self.proves_nothing() {
             remarks.push(
                 "the same variant twice was told apart: this run proves nothing; the machine did something else meanwhile"

@@ -105,7 +105,7 @@ impl Draw {
         mixed ^ (mixed >> 31)
     }
 
-    fn shuffle(&mut self, order: &mut [usize]) {
+    pub fn shuffle(&mut self, order: &mut [usize]) {
         for at in (1..order.len()).rev() {
             let with = (self.next() % (at as u64 + 1)) as usize;
             order.swap(at, with);

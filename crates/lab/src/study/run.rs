@@ -1,5 +1,7 @@
 //! What a run found, as one object of JSON: `logberg.lab/1`. A page is made of it, at once or later.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -25,6 +27,9 @@ pub struct Run {
     pub pairs: Vec<Pair>,
     pub published: Vec<Published>,
     pub checks: Vec<Checked>,
+    /// Of decrees, deaths and mistakes, where there are any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -33,7 +33,7 @@ mod goals;
 mod idle;
 mod load;
 mod moved;
-mod nodes;
+pub(crate) mod nodes;
 mod redis;
 mod reply;
 mod report;

@@ -28,6 +28,7 @@ pub struct Nodes {
     /// Where node 1, then node 2 … serves keys.
     pub doors: Vec<String>,
     pub groups: Vec<String>,
+    count: u32,
 }
 
 const READY: Duration = Duration::from_secs(60);
@@ -36,10 +37,15 @@ const POLL: Duration = Duration::from_millis(20);
 impl Nodes {
     /// To be called on a thread that lives as long as they.
     pub fn start(directory: &Path, groups: u16) -> Result<Nodes> {
-        let ports = port::free(NODES)?;
+        Nodes::start_so_many(directory, groups, NODES)
+    }
+
+    /// As [`Nodes::start`], so many nodes.
+    pub fn start_so_many(directory: &Path, groups: u16, count: u32) -> Result<Nodes> {
+        let ports = port::free(count)?;
         let cluster = LocalCluster::start(LocalOptions {
             kv_ports: ports.clone(),
-            ..LocalOptions::new(directory, NODES)
+            ..LocalOptions::new(directory, count)
         })?;
         cluster.wait_ready(READY)?;
         let nodes = Nodes {
@@ -49,6 +55,7 @@ impl Nodes {
                 .map(|port| format!("127.0.0.1:{port}"))
                 .collect(),
             groups: (1..=groups).map(|group| name_of(group, groups)).collect(),
+            count,
         };
         let client = nodes.client();
         for name in &nodes.groups {
@@ -75,7 +82,7 @@ impl Nodes {
     /// Has the first group led by node 1, the next by node 2 …, and waits until all doors know it.
     pub fn spread(&self) -> Result<()> {
         let deadline = Instant::now() + READY;
-        let wanted = || (1..=NODES).cycle();
+        let wanted = || (1..=self.count).cycle();
         for (group, node) in self.groups.iter().zip(wanted()) {
             while self.leader(group) != Some(node) {
                 go_on()?;
@@ -121,7 +128,7 @@ impl Nodes {
             true => Role::Leader,
             false => Role::Follower,
         };
-        let processes = (1..=NODES).map(|node| Ok((role(node), self.pid(node)?)));
+        let processes = (1..=self.count).map(|node| Ok((role(node), self.pid(node)?)));
         let processes = processes.collect::<Result<_>>()?;
         Ok(Watched::new(
             processes,

@@ -6,7 +6,8 @@ const SIZE: &str = "logberg-lab ramp size";
 const MACHINES: &str = "logberg-lab ramp machines";
 const LATENCY: &str = "logberg-lab ramp latency";
 const GRPC: &str = "a carrier of gRPC";
-const TWO: &str = "two proposers of the same decrees";
+const TWO: &str = "two proposers, by sizes and numbers of machines";
+const B: &str = "logberg-lab ramp workload b";
 
 pub(super) const ROWS: &[Row] = &[
     part(
@@ -59,18 +60,26 @@ pub(super) const ROWS: &[Row] = &[
         TWO,
     ),
     have("R10", "referenced and absent: disk with latency", LATENCY),
-    have("R11", "workload A: one proposer", SIZE),
-    missing(
+    have(
+        "R11",
+        "workload A: one proposer",
+        "logberg-lab ramp workload a",
+    ),
+    have(
         "R12",
         "workload B: two, the first a little earlier, for the same decrees",
-        TWO,
+        B,
     ),
-    missing(
+    have(
         "R13",
         "workload C: the first dies after ten decrees; the second must go on (it did not)",
-        TWO,
+        "logberg-lab ramp workload c",
     ),
-    missing("R14", "workload D: several proposers [3 of 5]", TWO),
+    have(
+        "R14",
+        "workload D: several proposers [3 of 5]",
+        "logberg-lab ramp workload d",
+    ),
     part(
         "R15",
         "variable: ink, RAM or a disk that was never synced; the motive was persistent memory",
@@ -94,7 +103,12 @@ pub(super) const ROWS: &[Row] = &[
         MACHINES,
         "more than 30",
     ),
-    missing("R19", "variable: proposers", TWO),
+    part(
+        "R19",
+        "variable: proposers",
+        "logberg-lab ramp workload d",
+        "more than three",
+    ),
     have(
         "R20",
         "variable: latency, 5 to 38 ms at each acceptor",
@@ -121,7 +135,7 @@ pub(super) const ROWS: &[Row] = &[
         "conclusion: more machines, more time [grows as N^1.8 to N^1.95]",
         MACHINES,
     ),
-    missing("R25", "conclusion: more proposers, slightly slower", TWO),
+    have("R25", "conclusion: more proposers, slightly slower", B),
     have("R26", "conclusion: latency dominates ink", LATENCY),
     have(
         "R27",

@@ -1,5 +1,6 @@
 //! An experiment: its variants at each place of the x axis.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
@@ -265,47 +266,64 @@ impl<'a> Experiment<'a> {
 
     fn run(&self, found: Found, machine: &Machine, began: SystemTime, took: Duration) -> Run {
         let published = self.published.iter().filter(|number| number.unit == "s");
-        Run {
-            format: FORMAT.to_owned(),
-            run: Circumstances {
-                experiment: self.name.to_owned(),
-                command: typed(),
-                seed: self.common.seed,
-                rounds: self.common.rounds(),
-                began: humantime::format_rfc3339_seconds(began).to_string(),
-                machine: machine.sentence(),
-                seconds: took.as_secs_f64().round(),
-                complete: found.complete,
-                x: self.x.to_owned(),
-            },
-            program: Program {
-                version: serve::version().to_owned(),
-                profile: if cfg!(debug_assertions) {
-                    "debug"
-                } else {
-                    "release"
-                }
-                .to_owned(),
-            },
-            machine: serde_json::to_value(machine).unwrap_or_default(),
-            variants: self
-                .variants
-                .iter()
-                .map(|(id, kind)| kind.told(id))
-                .collect(),
-            cells: found.cells,
-            pairs: found.pairs,
-            published: published
-                .map(|number| Published {
-                    item: number.item.to_owned(),
-                    series: number.series.to_owned(),
-                    x: number.x,
-                    value_ms: number.value * 1e3,
-                    how: number.how.to_owned(),
-                })
-                .collect(),
-            checks: Vec::new(),
-        }
+        let mut run = new_run(self.common, (self.name, self.x), machine, (began, took));
+        run.run.complete = found.complete;
+        run.variants = self
+            .variants
+            .iter()
+            .map(|(id, kind)| kind.told(id))
+            .collect();
+        run.cells = found.cells;
+        run.pairs = found.pairs;
+        run.published = published
+            .map(|number| Published {
+                item: number.item.to_owned(),
+                series: number.series.to_owned(),
+                x: number.x,
+                value_ms: number.value * 1e3,
+                how: number.how.to_owned(),
+            })
+            .collect();
+        run
+    }
+}
+
+/// A run in which nothing was found yet. `x`: what is on the axis.
+pub fn new_run(
+    common: &Common,
+    (name, x): (&str, &str),
+    machine: &Machine,
+    (began, took): (SystemTime, Duration),
+) -> Run {
+    Run {
+        format: FORMAT.to_owned(),
+        run: Circumstances {
+            experiment: name.to_owned(),
+            command: typed(),
+            seed: common.seed,
+            rounds: common.rounds(),
+            began: humantime::format_rfc3339_seconds(began).to_string(),
+            machine: machine.sentence(),
+            seconds: took.as_secs_f64().round(),
+            complete: true,
+            x: x.to_owned(),
+        },
+        program: Program {
+            version: serve::version().to_owned(),
+            profile: if cfg!(debug_assertions) {
+                "debug"
+            } else {
+                "release"
+            }
+            .to_owned(),
+        },
+        machine: serde_json::to_value(machine).unwrap_or_default(),
+        variants: Vec::new(),
+        cells: Vec::new(),
+        pairs: Vec::new(),
+        published: Vec::new(),
+        checks: Vec::new(),
+        counts: BTreeMap::new(),
     }
 }
 

@@ -4,14 +4,18 @@
 //!   size       3 nodes; 10 B to 1 MB         disk · page cache · RAM · RAM again
 //!   machines   3, 10, 20 … nodes; 1 KB       disk · RAM · RAM again
 //!   latency    3, 10 … nodes; 1 KB           disk · RAM, each with and without a lag on what nodes send each other
+//!   workload   3 or 5 nodes; decrees         one proposer · two for the same · one that dies · three at once
 //! ```
 //!
-//! A proposal is an append of one stream: its time is from the call to the acknowledgement, at a client beside the leader.
+//! But for workloads a proposal is an append of one stream: its time is from the call to the acknowledgement, at a client beside the leader.
 
 mod clusters;
+mod decrees;
 mod measured;
+mod workload;
 
 use anyhow::Result;
+use bench::report::Opened;
 use carrier::Lag;
 use clap::{Args, Subcommand};
 use terminal::exit::{Failure, Kind};
@@ -66,6 +70,8 @@ enum Which {
     /// Time of a proposal where the machines are far from each other
     #[command(after_help = LATENCY)]
     Latency(Latency),
+    #[command(after_help = workload::HELP)]
+    Workload(workload::Arguments),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -139,6 +145,7 @@ impl Arguments {
             Which::Size(size) => size.run(json),
             Which::Machines(machines) => machines.run(json),
             Which::Latency(latency) => latency.run(json),
+            Which::Workload(workload) => workload.run(json),
         }
     }
 }
@@ -153,6 +160,7 @@ fn or(given: &[u32], quick: bool, few: &[u32], all: &[u32]) -> Vec<u32> {
 
 impl Size {
     fn run(self, json: bool) -> Result<()> {
+        let report = self.common.report.open()?;
         let sizes = match (&self.sizes[..], self.common.quick) {
             ([], true) => vec![10, 1_000, 100_000, 1_000_000],
             ([], false) => vec![10, 100, 1_000, 10_000, 100_000, 1_000_000],
@@ -162,7 +170,7 @@ impl Size {
         let mut experiment = Experiment::new("ramp size", "bytes", &self.common, &variants, "ram");
         experiment.published("4.1.1", &["disk", "ram"]);
         let run = experiment.by_size(self.machines, &sizes)?;
-        finish(run, &self.common, json, |run| {
+        finish(run, &self.common, (json, report), |run| {
             let at = |a: &str, x| run.pair(a, "ram", x);
             let checks = [
                 ("disk/ram at 10 B", at("disk", 10.0)),
@@ -180,6 +188,7 @@ impl Size {
 
 impl Machines {
     fn run(self, json: bool) -> Result<()> {
+        let report = self.common.report.open()?;
         let machines = or(&self.machines, self.common.quick, &[3, 9], &[3, 10, 20]);
         let variants = [Ink::Disk, Ink::Ram].map(Variant::plain);
         let mut experiment =
@@ -187,7 +196,7 @@ impl Machines {
         experiment.published("4.1.3 disk", &["1 proposer"]);
         experiment.published("4.1.3 ram", &["1 proposer"]);
         let run = experiment.by_machines(&machines, self.size)?;
-        finish(run, &self.common, json, |run| {
+        finish(run, &self.common, (json, report), |run| {
             // Of the 10th, the middle and the 90th: how far the exponent lies from itself.
             let of = |figure: fn(&super::run::Cell) -> f64| {
                 let cells = run.cells.iter().filter(|cell| cell.variant == "ram");
@@ -210,6 +219,7 @@ impl Machines {
 
 impl Latency {
     fn run(self, json: bool) -> Result<()> {
+        let report = self.common.report.open()?;
         let machines = or(&self.machines, self.common.quick, &[3], &[3, 10]);
         let plain = [Ink::Disk, Ink::Ram].map(Variant::plain);
         let late = [Ink::Disk, Ink::Ram].map(|ink| Variant::late(ink, self.lag));
@@ -224,7 +234,7 @@ impl Latency {
         experiment.published("4.1.4", &["1 proposer, lag"]);
         experiment.also_pair("ram+lag", "ram");
         let run = experiment.by_machines(&machines, self.size)?;
-        finish(run, &self.common, json, |run| {
+        finish(run, &self.common, (json, report), |run| {
             let last = machines.iter().copied().max().map_or(0.0, f64::from);
             let checks = [
                 ("lag/none", run.pair("ram+lag", "ram", last)),
@@ -241,7 +251,7 @@ impl Latency {
 fn finish(
     mut run: Run,
     common: &Common,
-    json: bool,
+    (json, report): (bool, Option<Opened>),
     judge: impl Fn(&Run) -> Vec<Checked>,
 ) -> Result<()> {
     run.checks = judge(&run);
@@ -252,7 +262,7 @@ fn finish(
         .filter_map(|pair| Checked::of_pair("A/A", pair))
         .collect();
     run.checks.extend(twice);
-    if let Some(to) = common.report.open()? {
+    if let Some(to) = report {
         to.write(run.page()?)?;
     }
     match json {
