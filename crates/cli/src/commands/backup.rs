@@ -27,8 +27,8 @@ trimmed, how they ended, and every byte, with checksums. Appends go on meanwhile
 when it is whole and on the disk; what is interrupted leaves nothing that passes for a backup.
 
 Of a log of kind state the rows of its machine are saved, all as of one position, from a node that has
-them; each part has all of them. Its sessions end there. So it is with a group of keys; `logberg kv backup`
-saves all groups.
+them; each part has all of them. Its sessions end there. So it is with a space of streams, and with a group
+of keys; `logberg kv backup` saves all groups.
 
 With --to - a backup goes to standard output, whole, and everything else to standard error; `restore -` reads one. With
 --all every log is saved, each into a directory of its name below the one that is said, which is made; a log that fails

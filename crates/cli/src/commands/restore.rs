@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Error, Result};
 use clap::{Args, ValueEnum};
-use client::backup::{RestoreError, RestoreOptions, Restored};
+use client::backup::{MachineKind, RestoreError, RestoreOptions, Restored};
 use serde::Serialize;
 
 use super::backup::{bar, of_wrong, open, spooled};
+use super::stream::SPACE;
 use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
@@ -28,7 +29,8 @@ it with `logberg log delete`, and begin again.
 A backup of a machine's rows fills the machine of the log of that name, which nodes must have (docs/embedding.md) and
 which must be new; its log is made if it is not there. The machine serves nobody before it is filled. A
 restore that stopped in the middle goes on when it is run again with the same backup. A backup of a group of
-keys fills the group of that name, which must be empty; `logberg kv restore` brings all groups back.
+keys fills the group of that name, which must be empty; `logberg kv restore` brings all groups back. A
+backup of a space of streams fills a space in which nobody has made a stream; nodes serve `default` alone.
 
 Example:
   logberg restore main.lbb --log main-again
@@ -113,7 +115,17 @@ impl Arguments {
         let restored = restored.map_err(|error| self::failed(error, &options.log))?;
         match global.json {
             true => show::print_json(&outcome(&restored)),
-            false => show::print(render(&restored)),
+            false => {
+                let saved = header.state.map(|_| header.kind);
+                show::print(render(&restored, saved))?;
+                if saved == Some(MachineKind::Streams) && restored.log != SPACE {
+                    eprintln!(
+                        "logberg: nodes serve streams of the space {} alone: these are read by nobody",
+                        SPACE
+                    );
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -170,13 +182,17 @@ fn outcome(restored: &Restored) -> Outcome<'_> {
     }
 }
 
-fn render(restored: &Restored) -> String {
+/// `saved`: of a machine, what it is.
+fn render(restored: &Restored, saved: Option<MachineKind>) -> String {
     if let Some(rows) = restored.rows {
         let (log, bytes) = (&restored.log, quantity::shown(restored.bytes));
-        return format!(
-            "the machine of {log} holds {} ({bytes})",
-            quantity::counted(rows, "row")
-        );
+        let what = match saved {
+            Some(MachineKind::Streams) => "space of streams",
+            Some(MachineKind::Kv) => "group of keys",
+            Some(MachineKind::State) | None => "machine of",
+        };
+        let rows = quantity::counted(rows, "row");
+        return format!("the {what} {log} holds {rows} ({bytes})");
     }
     let mut lines = vec![format!(
         "log {} holds {} in {}",

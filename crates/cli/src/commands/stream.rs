@@ -17,6 +17,9 @@ use self::reading::{Read, Tail};
 use crate::confirm::confirmed;
 use crate::global::Global;
 
+/// The space that nodes serve.
+pub const SPACE: &str = "default";
+
 /// Named streams over HTTP: make, append, read, fork, close, delete
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -13,8 +13,8 @@ use testbed::port;
 use crate::http::{self, Answer};
 
 const NODES: u32 = 3;
-const TEXT: (&str, &str) = ("Content-Type", "text/plain");
-const JSON: (&str, &str) = ("Content-Type", "application/json");
+pub const TEXT: (&str, &str) = ("Content-Type", "text/plain");
+pub const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 pub struct Streams {
     pub cluster: LocalCluster,
@@ -29,26 +29,8 @@ impl Streams {
     }
 
     /// Three nodes, of which the first so many have a door.
-    fn with_doors(directory: &Path, count: usize) -> Streams {
-        let ports = port::free(NODES).expect("there are ports");
-        let http_ports: Vec<u16> = ports.into_iter().take(count).collect();
-        let cluster = LocalCluster::prepare(LocalOptions {
-            program: Some(env!("CARGO_BIN_EXE_logberg").into()),
-            http_ports: http_ports.clone(),
-            arguments: vec!["--http-long-poll".to_owned(), "0.5".to_owned()],
-            ..LocalOptions::new(directory, NODES)
-        })
-        .expect("it is prepared");
-        cluster.launch().expect("it starts");
-        cluster
-            .wait_ready(Duration::from_secs(60))
-            .expect("it is ready");
-        let doors = http_ports.iter().map(|port| format!("127.0.0.1:{port}"));
-        let streams = Streams {
-            described: description(&format!("127.0.0.1:{}", http_ports[0])),
-            doors: doors.collect(),
-            cluster,
-        };
+    pub fn with_doors(directory: &Path, count: usize) -> Streams {
+        let streams = Streams::without_a_space(directory, count);
         if count < NODES as usize {
             // A node without a door may lead the new space first, and nobody is answered until another does.
             streams.logberg(&["log", "create", "default", "--kind", "streams"]);
@@ -65,7 +47,30 @@ impl Streams {
         streams
     }
 
-    fn ask(
+    /// Such nodes, on which nobody has made a stream yet.
+    pub fn without_a_space(directory: &Path, count: usize) -> Streams {
+        let ports = port::free(NODES).expect("there are ports");
+        let http_ports: Vec<u16> = ports.into_iter().take(count).collect();
+        let cluster = LocalCluster::prepare(LocalOptions {
+            program: Some(env!("CARGO_BIN_EXE_logberg").into()),
+            http_ports: http_ports.clone(),
+            arguments: vec!["--http-long-poll".to_owned(), "0.5".to_owned()],
+            ..LocalOptions::new(directory, NODES)
+        })
+        .expect("it is prepared");
+        cluster.launch().expect("it starts");
+        cluster
+            .wait_ready(Duration::from_secs(60))
+            .expect("it is ready");
+        let doors = http_ports.iter().map(|port| format!("127.0.0.1:{port}"));
+        Streams {
+            described: description(&format!("127.0.0.1:{}", http_ports[0])),
+            doors: doors.collect(),
+            cluster,
+        }
+    }
+
+    pub fn ask(
         &self,
         at: usize,
         method: &str,
@@ -101,7 +106,7 @@ impl Streams {
     }
 
     /// Asks again while it is certain that nothing was done.
-    fn insist(
+    pub fn insist(
         &self,
         at: usize,
         method: &str,
@@ -131,18 +136,25 @@ impl Streams {
         }
     }
 
-    fn logberg(&self, words: &[&str]) {
+    pub fn logberg(&self, words: &[&str]) -> String {
+        let (code, said, wrong) = self.run(words);
+        assert_eq!(code, Some(0), "{words:?}: {wrong}");
+        said
+    }
+
+    /// The exit code, and what was said.
+    pub fn run(&self, words: &[&str]) -> (Option<i32>, String, String) {
         let servers = self.cluster.addresses().join(",");
         let ran = std::process::Command::new(env!("CARGO_BIN_EXE_logberg"))
             .args(["--server", &servers])
             .args(words)
             .output()
             .expect("it runs");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert!(ran.status.success(), "{words:?}: {said}");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
     }
 
-    fn text(&self, at: usize, name: &str) -> String {
+    pub fn text(&self, at: usize, name: &str) -> String {
         let mut answer = self.insist(at, "GET", name, &[], b"");
         assert_eq!(answer.status, 200);
         answer.text()
@@ -157,7 +169,7 @@ fn description(door: &str) -> Json {
     serde_json::from_str(&answer.text()).expect("JSON")
 }
 
-fn error_of(answer: &mut Answer) -> (u16, String) {
+pub fn error_of(answer: &mut Answer) -> (u16, String) {
     let text = answer.text();
     let json: Json = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text:?} is no JSON"));
     let error = &json["error"];
