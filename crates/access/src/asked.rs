@@ -74,6 +74,16 @@ pub enum Asked<'a> {
     ListStreams {
         space: &'a str,
     },
+    /// How much a space may hold and be asked for, and how much of that is used.
+    ShowLimits {
+        /// The space.
+        space: &'a str,
+    },
+    /// Changes that.
+    SetLimits {
+        /// The space.
+        space: &'a str,
+    },
     /// The requests that a browser may make, and the description of all.
     DescribeHttp,
 
@@ -159,6 +169,9 @@ impl Asked<'_> {
                 one(Do::Delete, Place::Of(Resource::stream(space, path)))
             }
             Asked::ListStreams { space } => one(Do::Read, Place::Of(Resource::streams(space, ""))),
+            // ‡ They bound everybody, so they are settings for all.
+            Asked::ShowLimits { .. } => one(Do::Status, cluster()),
+            Asked::SetLimits { .. } => one(Do::Members, cluster()),
             Asked::DescribeHttp => Vec::new(),
 
             Asked::Connection => Vec::new(),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use streams::sse::{self, Encoding};
 use streams::{Found, Lifetime, Offset, Path, Read};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::body::Body;
 use crate::cursor;
@@ -27,6 +27,8 @@ use crate::tails::Tail;
 pub const COMMENT_EVERY: Duration = Duration::from_secs(15);
 /// A reader that takes nothing for so long is given up.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
+/// Limits that are waited for are looked at again after so long: they may have changed.
+const LIMITS_AGAIN: Duration = Duration::from_secs(1);
 /// Pieces that wait for a slow reader.
 const PIECES_MAX: usize = 2;
 
@@ -175,13 +177,31 @@ impl Reader {
     }
 
     async fn tell(&self, (pieces, is_last): (Vec<Bytes>, bool)) -> Result<(), Over> {
+        self.wait_for_limits().await?;
         for piece in pieces {
+            self.door.quota.charge(&self.asker, piece.len());
             self.send(piece).await?;
         }
         match is_last {
             true => Err(Over),
             false => Ok(()),
         }
+    }
+
+    /// ‡ A live reader asks once and is sent much: it is sent more slowly, and not refused.
+    async fn wait_for_limits(&self) -> Result<(), Over> {
+        let mut ends = self.door.ends.clone();
+        while let Some(wait) = self.door.quota.owes(&self.asker) {
+            if *ends.borrow() || Instant::now() >= self.ends_at {
+                return Err(Over);
+            }
+            tokio::select! {
+                () = self.out.closed() => return Err(Over),
+                _ = ends.changed() => {}
+                () = sleep(wait.min(LIMITS_AGAIN)) => {}
+            }
+        }
+        Ok(())
     }
 
     async fn run(mut self, first: Read) -> Result<(), Over> {

@@ -225,6 +225,21 @@ impl Fault {
                 "delete some, or make streams with Stream-TTL",
             )
             .header(RETRY_AFTER, 60),
+            Refusal::StreamsLimit { streams } => Fault::new(
+                429,
+                "many-streams",
+                format!("the space may have {streams} streams, and has them"),
+                "delete some, make streams with Stream-TTL, or have the limit changed: logberg stream limits",
+            )
+            .header(RETRY_AFTER, 60),
+            Refusal::ManyBytes { bytes } => Fault::new(
+                429,
+                "many-bytes",
+                format!("the space may keep {bytes} bytes, and this append would be more"),
+                "delete streams, make them with Stream-TTL, or have the limit changed: logberg stream limits",
+            )
+            .header(RETRY_AFTER, 60),
+            Refusal::BadLimits(why) => Fault::sentence(400, "bad-limits", &why),
             Refusal::NotJson(why) => Fault::sentence(400, "bad-json", &why),
             Refusal::EmptyBody => Fault::empty_body(),
             Refusal::Full => Fault::new(

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `listen`, `stuck`, `bounds` | connections, and how much of everything there may be |
 //! | `serve`, `route`, `guard` | a request: what it asks for, what its asker needs, where it comes from |
+//! | `quota`, `limits` | how much may be asked for each second; what the space may hold, told and changed |
 //! | `rights` | tokens: who asks, and whether he may |
 //! | `headers`, `query`, `cursor` | the protocol's words |
 //! | `write`, `read`, `events` | the answers |
@@ -32,12 +33,14 @@ mod events;
 mod fault;
 mod guard;
 mod headers;
+mod limits;
 mod listen;
 pub mod log;
 #[cfg(test)]
 mod malformed;
 mod openapi;
 mod query;
+mod quota;
 mod read;
 mod rights;
 mod route;

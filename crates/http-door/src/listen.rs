@@ -87,6 +87,8 @@ impl Running {
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// While tokens are asked for live reads are judged so often: one may have expired.
 const JUDGE_EVERY: u32 = 5;
+/// How often the door looks which limits the space has.
+const LIMITS_EVERY: Duration = Duration::from_secs(1);
 
 /// Wakes live reads when who may do what has changed, and tells of refusals that were only counted.
 async fn tell_of_rights(
@@ -109,6 +111,19 @@ async fn tell_of_rights(
         if version != seen || is_due {
             (seen, rounds) = (version, 0);
             moved.send_modify(|count| *count += 1);
+        }
+    }
+}
+
+/// Looks which limits the space has: they may have been changed at any node.
+async fn follow_limits(door: Arc<Door>, mut ends: watch::Receiver<bool>) {
+    while !*ends.borrow() {
+        if let Some(limits) = door.space.limits_here().await {
+            door.quota.set(limits);
+        }
+        tokio::select! {
+            _ = ends.changed() => {}
+            () = sleep(LIMITS_EVERY) => {}
         }
     }
 }
@@ -157,6 +172,7 @@ pub fn start(config: Config) -> io::Result<Running> {
                     );
                     let door = Arc::new(door);
                     tokio::spawn(tell_of_rights(door.clone(), moved, stopped.clone()));
+                    tokio::spawn(follow_limits(door.clone(), stopped.clone()));
                     accept(listener, (door, tls), stopped).await;
                 }
                 Err(error) => _ = tell.send(Err(error)),

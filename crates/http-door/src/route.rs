@@ -21,6 +21,8 @@ pub enum Route {
     StandLog(String),
     DeleteLog(String),
     List,
+    ShowLimits,
+    SetLimits,
     Health,
     /// What may be asked for.
     Description,
@@ -31,6 +33,7 @@ pub enum Route {
 pub const STREAMS: &str = "/v1/stream/";
 const LOGS: &str = "/v1/log/";
 const LIST: &str = "/v1/list/";
+const LIMITS: &str = "/v1/limits/";
 /// The space that there is.
 pub const SPACE: &str = "default";
 
@@ -68,17 +71,19 @@ impl Route {
         let known = match path {
             "/healthz" => Some(Route::Health),
             "/v1/openapi.json" => Some(Route::Description),
-            path => match path.strip_prefix(LIST) {
-                Some(SPACE) => Some(Route::List),
-                Some(_) => {
+            path => match (path.strip_prefix(LIST), path.strip_prefix(LIMITS)) {
+                (Some(SPACE), _) => Some(Route::List),
+                (_, Some(SPACE)) if method == Method::PATCH => return Ok(Route::SetLimits),
+                (_, Some(SPACE)) => Some(Route::ShowLimits),
+                (Some(_), _) | (_, Some(_)) => {
                     return Err(Fault::new(
                         404,
                         "no-space",
                         "there is no such space",
-                        "this server has the space default alone: ask /v1/list/default",
+                        "this server has the space default alone: ask /v1/list/default, or /v1/limits/default",
                     ));
                 }
-                None => None,
+                (None, None) => None,
             },
         };
         match (known, method) {
@@ -86,9 +91,12 @@ impl Route {
                 404,
                 "no-route",
                 "nothing is at this address",
-                "streams are below /v1/stream/, /v1/list/default lists them, logs are below /v1/log/, and /v1/openapi.json says all that may be asked for",
+                "streams are below /v1/stream/, /v1/list/default lists them, /v1/limits/default says how many there may be, logs are below /v1/log/, and /v1/openapi.json says all that may be asked for",
             )),
             (Some(_), &Method::OPTIONS) => Ok(Route::Preflight),
+            (Some(Route::ShowLimits), method) if !is_read(method) => {
+                Err(Fault::method("GET, HEAD, OPTIONS, PATCH"))
+            }
             (Some(route), &Method::GET | &Method::HEAD) => Ok(route),
             (Some(_), _) => Err(Fault::method("GET, HEAD, OPTIONS")),
         }
@@ -122,10 +130,16 @@ impl Route {
             Route::ReadLog(log) | Route::StandLog(log) => Asked::Read(log),
             Route::DeleteLog(log) => Asked::DeleteLog(log),
             Route::List => Asked::ListStreams { space },
+            Route::ShowLimits => Asked::ShowLimits { space },
+            Route::SetLimits => Asked::SetLimits { space },
             Route::Health => Asked::Health,
             Route::Preflight | Route::Description => Asked::DescribeHttp,
         }
     }
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD)
 }
 
 /// The name of a log, as it stands in an address.
@@ -205,6 +219,9 @@ mod tests {
             (Method::PUT, "/v1/stream/@other/a", 400),
             (Method::PUT, "/v1/stream/__ds/subscriptions/a", 400),
             (Method::PATCH, "/v1/log/main", 405),
+            (Method::PUT, "/v1/limits/default", 405),
+            (Method::PATCH, "/v1/limits/other", 404),
+            (Method::PATCH, "/v1/list/default", 405),
             (Method::GET, "/v1/log", 404),
             (Method::GET, "/v1/log/", 400),
             (Method::GET, "/v1/log/a/b", 400),
@@ -244,6 +261,9 @@ mod tests {
         assert_eq!(needs(Method::POST, "/v1/log/a"), ["append on log/a"]);
         assert_eq!(needs(Method::PUT, "/v1/log/a"), ["create on log/a"]);
         assert_eq!(needs(Method::DELETE, "/v1/log/a"), ["delete on log/a"]);
+        let limits = "/v1/limits/default";
+        assert_eq!(needs(Method::GET, limits), ["status on cluster"]);
+        assert_eq!(needs(Method::PATCH, limits), ["members on cluster"]);
         // Nobody's but the nodes'.
         assert_eq!(needs(Method::GET, "/v1/log/directory").len(), 1);
         assert!(needs(Method::GET, "/healthz").is_empty());

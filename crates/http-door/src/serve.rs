@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue, ORIGIN};
+use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue, ORIGIN};
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use letters::{Refusals, RightsBoard};
 use serde_json::json;
@@ -19,12 +20,13 @@ use crate::guard;
 use crate::log::Logs;
 use crate::openapi;
 use crate::query::{List, LogQuery, Query};
+use crate::quota::{self, Quota};
 use crate::read::set;
 use crate::rights::{Asker, NOT_GOOD};
 use crate::route::Route;
 use crate::space::Handle;
 use crate::tails::Tails;
-use crate::write::BODY_PIECES_MAX;
+use crate::write::{BODY_PIECES_MAX, pass_over};
 
 /// The things that all requests share.
 pub struct Door {
@@ -41,6 +43,8 @@ pub struct Door {
     /// Pieces of bodies.
     pub bodies: Semaphore,
     pub answers: Answers,
+    /// The limits of the space, and what was asked for.
+    pub quota: Quota,
     /// The node stops.
     pub ends: watch::Receiver<bool>,
     /// The node's word on who may do what; nobody is asked for anything where it tells nothing.
@@ -88,6 +92,7 @@ impl Door {
             log_writes: Arc::new(Semaphore::new(bounds.log_writes_max)),
             bodies: Semaphore::new(BODY_PIECES_MAX),
             answers: Answers::default(),
+            quota: Quota::default(),
             bounds,
             ends,
             refusals: Mutex::default(),
@@ -140,7 +145,6 @@ impl Door {
         let _permit = self.requests.clone().try_acquire_owned().map_err(full)?;
         let (head, body) = request.into_parts();
         let route = Route::of(&head.method, head.uri.path())?;
-        let query = head.uri.query().unwrap_or_default();
         let what = || format!("{} {}", head.method, head.uri.path());
         let asker = self.asker(&head.headers, from);
         let asker = asker.inspect_err(|fault| self.tell_refused(NOT_GOOD, from, &what(), fault))?;
@@ -156,13 +160,39 @@ impl Door {
             }
             Ok(()) => {}
         }
+        let is_counted = quota::is_of_the_space(&route);
+        if is_counted && let Err(fault) = self.quota.take(&asker) {
+            // He sends his body all the same, and hears why nobody wants it; unless he waits to be told.
+            if is_filled && !head.headers.contains_key(EXPECT) {
+                tokio::spawn(pass_over(body));
+            }
+            return Err(fault);
+        }
+        let teller = asker.clone();
+        let answered = self.clone().routed(route, head, body, asker, scheme).await;
+        if is_counted && let Ok(Body::Whole(bytes)) = answered.as_ref().map(Response::body) {
+            self.quota.charge(&teller, bytes.len());
+        }
+        answered
+    }
+
+    async fn routed(
+        self: Arc<Door>,
+        route: Route,
+        head: Parts,
+        body: Incoming,
+        asker: Asker,
+        scheme: &'static str,
+    ) -> Result<Response<Body>, Fault> {
+        let query = head.uri.query().unwrap_or_default();
         match route {
             Route::Create(path) => {
                 let host = guard::host(&head.uri, &head.headers).unwrap_or_default();
                 let address = format!("{scheme}://{host}{}", head.uri.path());
-                self.create(path, &head.headers, body, &address).await
+                self.create(path, &head.headers, (body, &asker), &address)
+                    .await
             }
-            Route::Append(path) => self.append(path, &head.headers, body).await,
+            Route::Append(path) => self.append(path, &head.headers, (body, &asker)).await,
             Route::Read(path) => {
                 let query = Query::parse(query)?;
                 self.read(path, &query, &head.headers, asker).await
@@ -193,6 +223,8 @@ impl Door {
                 self.delete_log(asking).await
             }
             Route::List => self.list(&List::parse(query)?, &asker).await,
+            Route::ShowLimits => self.show_limits().await,
+            Route::SetLimits => self.set_limits(&head.headers, body, &asker).await,
             Route::Preflight => Ok(guard::preflight()),
             Route::Description => Ok(openapi::answer()),
             Route::Health => match *self.ends.borrow() {

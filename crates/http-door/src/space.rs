@@ -8,7 +8,7 @@ use host::View;
 use linux::PostOffice;
 use ops::{Letter, MachineId};
 use spaces::{Asker, Fate, OfView, See, Seen, Submit};
-use streams::{Answer, Failed, Found, From, Path, Read, Refusal, Request, Standing};
+use streams::{Answer, Failed, Found, From, Limits, Path, Read, Refusal, Request, Standing, Usage};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
@@ -58,6 +58,14 @@ pub struct Done {
     pub is_again: bool,
 }
 
+/// What came of a look.
+enum Came<T> {
+    Seen(T),
+    NotNow(String),
+    NotHere,
+    Stopped,
+}
+
 struct Waits(oneshot::Sender<Fate>);
 
 impl Asker for Waits {
@@ -92,7 +100,7 @@ impl Handle {
     ///
     /// Errors: it was refused, was not done, or nobody knows.
     pub async fn submit(&self, request: Request) -> Result<Done, Fault> {
-        let makes = matches!(request, Request::Create(_));
+        let makes = matches!(request, Request::Create(_) | Request::Limit(_));
         match self.post(request.clone()).await {
             Fate::NotHere if makes => {
                 self.make().await?;
@@ -135,11 +143,19 @@ impl Handle {
         stale: bool,
         look: impl FnOnce(&View<'_>) -> T + Send + 'static,
     ) -> Result<T, Fault> {
-        enum Came<T> {
-            Seen(T),
-            NotNow(String),
-            NotHere,
+        match self.see(stale, look).await {
+            Came::Seen(seen) => Ok(seen),
+            Came::NotNow(why) => Err(Fault::not_now(why)),
+            Came::NotHere => Err(self.absent().await),
+            Came::Stopped => Err(stopped()),
         }
+    }
+
+    async fn see<T: Send + 'static>(
+        &self,
+        stale: bool,
+        look: impl FnOnce(&View<'_>) -> T + Send + 'static,
+    ) -> Came<T> {
         let (tell, told) = oneshot::channel();
         let see = See {
             space: self.name.clone(),
@@ -157,14 +173,9 @@ impl Handle {
             .office
             .post(MachineId::NOBODY, self.machine, Letter::new(see))
         {
-            return Err(stopped());
+            return Came::Stopped;
         }
-        match told.await {
-            Ok(Came::Seen(seen)) => Ok(seen),
-            Ok(Came::NotNow(why)) => Err(Fault::not_now(why)),
-            Ok(Came::NotHere) => Err(self.absent().await),
-            Err(_) => Err(stopped()),
-        }
+        told.await.unwrap_or(Came::Stopped)
     }
 
     /// Why a space that is not on this node has no streams.
@@ -224,6 +235,29 @@ impl Handle {
             listed.map_err(fault_of)
         };
         self.look(false, look).await?
+    }
+
+    /// The limits as this node has them. `None`: it cannot say now.
+    pub async fn limits_here(&self) -> Option<Limits> {
+        let look = |view: &View<'_>| streams::limits(&mut OfView(view)).ok();
+        match self.see(true, look).await {
+            Came::Seen(limits) => limits,
+            Came::NotHere => Some(Limits::default()),
+            Came::NotNow(_) | Came::Stopped => None,
+        }
+    }
+
+    /// The limits, and how much of them is used.
+    ///
+    /// Errors: nobody could say in time.
+    pub async fn usage(&self) -> Result<Usage, Fault> {
+        let look = |view: &View<'_>| streams::usage(&mut OfView(view)).map_err(fault_of);
+        match self.look(false, look).await {
+            Ok(usage) => usage,
+            // A space that is not made yet has no limits, and nothing in it.
+            Err(fault) if fault.status == 404 => Ok(Usage::default()),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Has a read noted, or a stream whose time is over removed, where the space is led: whoever is told of a stream is told so behind that.

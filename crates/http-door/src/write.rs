@@ -14,6 +14,7 @@ use crate::body::Body;
 use crate::fault::Fault;
 use crate::headers;
 use crate::read::set;
+use crate::rights::Asker;
 use crate::serve::Door;
 
 /// The bytes of one append.
@@ -56,6 +57,11 @@ pub async fn pass_over(mut body: Incoming) {
 }
 
 impl Door {
+    /// The body of a request that is no append.
+    pub async fn take_small(&self, headers: &HeaderMap, body: Incoming) -> Result<Vec<u8>, Fault> {
+        Ok(self.take(headers, body).await?.bytes)
+    }
+
     async fn take(&self, headers: &HeaderMap, mut body: Incoming) -> Result<Taken<'_>, Fault> {
         headers::check_encoding(headers)?;
         let length = headers
@@ -117,12 +123,13 @@ impl Door {
         &self,
         path: Path,
         headers: &HeaderMap,
-        body: Incoming,
+        (body, asker): (Incoming, &Asker),
         address: &str,
     ) -> Result<Response<Body>, Fault> {
         let media = headers::media(headers)?;
         let (lifetime, fork) = (headers::lifetime(headers)?, headers::fork(headers)?);
         let mut body = self.take(headers, body).await?;
+        self.quota.charge(asker, body.bytes.len());
         let is_json = media.as_ref().is_some_and(streams::MediaType::is_json);
         if is_json && !body.bytes.is_empty() {
             body.bytes = messages(&body.bytes)?;
@@ -158,11 +165,12 @@ impl Door {
         &self,
         path: Path,
         headers: &HeaderMap,
-        body: Incoming,
+        (body, asker): (Incoming, &Asker),
     ) -> Result<Response<Body>, Fault> {
         let (sequence, producer) = (headers::sequence(headers)?, headers::producer(headers)?);
         let (expected, closes) = (headers::expected(headers)?, headers::closes(headers));
         let mut body = self.take(headers, body).await?;
+        self.quota.charge(asker, body.bytes.len());
         let has_bytes = !body.bytes.is_empty();
         let mut media = None;
         match body.bytes.is_empty() {

@@ -235,6 +235,8 @@ mutations! {
         "The id of a stream is never given again."
     BytesOutliveStream "bytes-outlive-stream" "streams::execute::remove::purge"
         "The bytes of a stream that nobody holds are forgotten."
+    BytesCountedForEver "bytes-counted-for-ever" "streams::execute::limit::release_bytes"
+        "The bytes of a stream that is gone count for no limit."
     ReleasedSourceKept "released-source-kept" "streams::execute::remove::purge"
         "A deleted stream goes with the last fork that held it."
     MessageCut "message-cut" "streams::chain::ends_message"

@@ -496,6 +496,10 @@ const RULES: [(Mutation, fn()); 113] = [
         streamed::drawn_requests_are_answered_as_the_rules_say,
     ),
     (
+        Mutation::BytesCountedForEver,
+        streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
         Mutation::ReleasedSourceKept,
         streamed::drawn_requests_are_answered_as_the_rules_say,
     ),

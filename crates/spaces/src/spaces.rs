@@ -187,6 +187,8 @@ impl Spaces {
         let may_repeat = match &submit.request {
             Request::Append(append) => append.producer.is_some(),
             Request::Touch { .. } | Request::Sweep { .. } => true,
+            // Whoever changed it in between would be overruled by the twin.
+            Request::Limit(_) => false,
             Request::Create(_) | Request::Delete { .. } => {
                 mutation::is(Mutation::UnknownAskedAgain)
             }

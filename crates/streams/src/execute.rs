@@ -2,6 +2,7 @@
 
 mod append;
 mod create;
+mod limit;
 mod remove;
 
 use paxos::mutation::{self, Mutation};
@@ -39,6 +40,7 @@ pub fn execute<R: Rows>(rows: &mut R, request: &Request) -> Result<Answer, R::St
         Request::Delete { path } => space.delete(path),
         Request::Touch { path, uses } => space.touch(path, *uses),
         Request::Sweep { streams_max } => space.sweep(*streams_max),
+        Request::Limit(change) => space.change_limits(change),
     };
     match outcome {
         Ok(answer) => Ok(answer),
@@ -149,7 +151,7 @@ impl<R: Rows> Space<'_, R> {
         let ends_ms = stream.lifetime.ends_ms(tail.touched_ms);
         let is_over = ends_ms.is_some_and(|ends| ends <= self.rows.time_ms());
         if is_over && !mutation::is(Mutation::OverLivesOn) {
-            let is_held = self.remove(id, stream)?;
+            let is_held = self.remove(id, stream, &tail)?;
             return Ok(match is_held {
                 true => Named::Deleted,
                 false => Named::Nothing,

@@ -9,6 +9,9 @@
 //!  'q' id u64 │ principal          how many producers of this principal are remembered
 //!  'd' id u64 │ position u64       bytes of one append
 //!  'e' time u64 │ id u64           to be looked at then: it may have expired
+//!  'l'                             the limits of the space
+//!  'k'                             how many blocks of bytes all streams have
+//!  'h' id u64                      … and one of them that is soft-deleted
 //! ```
 //!
 //! ‡ Ids are never used again: the rows of a stream that is gone are forgotten by prefixes.
@@ -21,6 +24,9 @@ const PRODUCER: u8 = b'p';
 const PRODUCERS: u8 = b'q';
 const DATA: u8 = b'd';
 const EXPIRY: u8 = b'e';
+pub const LIMITS: &[u8] = b"l";
+pub const KEPT: &[u8] = b"k";
+const HELD: u8 = b'h';
 
 fn of(tag: u8, id: u64) -> Vec<u8> {
     [&[tag][..], &id.to_be_bytes()].concat()
@@ -51,6 +57,11 @@ pub fn tail(id: u64) -> Vec<u8> {
 pub fn stream_of_tail_row(key: &[u8]) -> Option<u64> {
     let id = key.strip_prefix(&[TAIL])?;
     id.try_into().ok().map(u64::from_be_bytes)
+}
+
+/// The blocks of a soft-deleted stream.
+pub fn held(id: u64) -> Vec<u8> {
+    of(HELD, id)
 }
 
 /// All producers of a stream.

@@ -14,7 +14,8 @@
 //! | `path`, `media`, `offset` | names of streams, types of their bytes, places in them |
 //! | `json`, `sse` | messages in a body; events on a connection |
 //! | `request` | what is asked of a space, and what it answers |
-//! | `execute` | requests: in its folder `create`, `append`, `remove` |
+//! | `execute` | requests: in its folder `create`, `append`, `remove`, `limit` |
+//! | `limits` | how much a space may hold, and how much may be asked of it |
 //! | `chain` | the bytes of a stream and of those it was forked from |
 //! | `read` | reads and lists |
 
@@ -24,6 +25,7 @@ mod chain;
 mod execute;
 pub mod json;
 mod keys;
+mod limits;
 mod media;
 mod offset;
 mod path;
@@ -36,11 +38,13 @@ mod stored;
 pub use chain::CHUNK_BYTES;
 pub use execute::{FORK_DEPTH_MAX, PRODUCER_KEPT_MS, PRODUCERS_MAX, STREAMS_MAX, execute};
 pub use keys::stream_of_tail_row;
+pub use limits::{BLOCK_BYTES, Change, Limits, LimitsChange, NAMED_MAX, Rates, RatesChange, Usage};
 pub use media::MediaType;
 pub use offset::{BadOffset, From, Offset, POSITION_MAX};
 pub use path::{BadPath, PATH_BYTES_MAX, Path};
 pub use read::{
-    Failed, Found, Listed, READ_BYTES_MAX, READ_ROWS_MAX, Read, Standing, due, list, read, stand,
+    Failed, Found, Listed, READ_BYTES_MAX, READ_ROWS_MAX, Read, Standing, due, limits, list, read,
+    stand, usage,
 };
 pub use request::{
     Answer, Append, Create, Expected, ForkFrom, Lifetime, Place, Producer, Refusal, Request,

@@ -4,11 +4,12 @@ use paxos::mutation::{self, Mutation};
 
 use crate::chain::Chain;
 use crate::keys;
+use crate::limits::{BLOCK_BYTES, Limits, Usage};
 use crate::offset::{From, Offset};
 use crate::path::Path;
 use crate::request::{Lifetime, Place};
 use crate::rows::View;
-use crate::stored::{self, Stream, Tail};
+use crate::stored::{self, Numbers, Stream, Tail};
 
 /// A read ends behind the append with which it has so many bytes.
 pub const READ_BYTES_MAX: usize = 1 << 20;
@@ -265,4 +266,26 @@ pub fn due<V: View>(view: &mut V, now_ms: u64) -> Outcome<bool, V> {
     let (from, to) = keys::expiries_until(now_ms);
     let page = view.range(&from, &to, 1).map_err(Failed::Stop)?;
     Ok(!page.rows.is_empty())
+}
+
+/// The limits of the space.
+///
+/// Errors: those of the rows.
+pub fn limits<V: View>(view: &mut V) -> Outcome<Limits, V> {
+    let limits = row(view, keys::LIMITS)?;
+    Ok(limits.unwrap_or_default())
+}
+
+/// The limits of the space, and how much of them is used.
+///
+/// Errors: those of the rows.
+pub fn usage<V: View>(view: &mut V) -> Outcome<Usage, V> {
+    let limits = limits(view)?;
+    let numbers: Option<Numbers> = row(view, keys::NUMBERS)?;
+    let kept: Option<u64> = row(view, keys::KEPT)?;
+    Ok(Usage {
+        limits,
+        streams: numbers.unwrap_or_default().streams,
+        bytes: kept.unwrap_or(0).saturating_mul(BLOCK_BYTES),
+    })
 }

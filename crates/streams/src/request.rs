@@ -3,6 +3,7 @@
 use paxos::mutation::{self, Mutation};
 use serde::{Deserialize, Serialize};
 
+use crate::limits::{Limits, LimitsChange};
 use crate::media::MediaType;
 use crate::offset::Offset;
 use crate::path::Path;
@@ -25,6 +26,8 @@ pub enum Request {
     Sweep {
         streams_max: u32,
     },
+    /// Changes the limits of the space.
+    Limit(Box<LimitsChange>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,6 +168,8 @@ pub enum Answer {
         streams: u32,
     },
     Refused(Refusal),
+    /// The limits as they are now.
+    Limits(Box<Limits>),
 }
 
 /// Why nothing was done, but that streams whose time was over are gone.
@@ -217,6 +222,16 @@ pub enum Refusal {
     OtherBody {
         sequence: u64,
     },
+    /// The space may have no more streams, by its limits.
+    StreamsLimit {
+        streams: u64,
+    },
+    /// … no more bytes.
+    ManyBytes {
+        bytes: u64,
+    },
+    /// A change of limits makes no sense, for this reason.
+    BadLimits(String),
 }
 
 impl Request {

@@ -6,8 +6,8 @@ use std::ops::Bound;
 
 use proptest::prelude::*;
 use streams::{
-    Answer, Append, Create, Expected, ForkFrom, Found, From, Lifetime, MediaType, Offset, Page,
-    Path, Producer, Refusal, Request, Rows, View,
+    Answer, Append, Create, Expected, ForkFrom, Found, From, Lifetime, LimitsChange, MediaType,
+    Offset, Page, Path, Producer, Refusal, Request, Rows, View,
 };
 
 /// Rows in memory.
@@ -83,6 +83,8 @@ struct Kept {
     said: Option<bool>,
     is_json: bool,
     bytes: Vec<u8>,
+    /// So many of them are those of the streams that it was forked from.
+    inherited: usize,
     /// Where its appends end, and inherited ones.
     ends: Vec<usize>,
     /// The offset that was given out for its tail, and for each end before.
@@ -470,6 +472,7 @@ impl Run {
         let Answer::Created(place) = answer else {
             panic!("{answer:?} to {draw:?}");
         };
+        let inherited = bytes.len();
         if !body.is_empty() {
             bytes.extend_from_slice(body.as_bytes());
             ends.push(bytes.len());
@@ -499,6 +502,7 @@ impl Run {
                 said,
                 is_json: said == Some(true),
                 bytes,
+                inherited,
                 ends,
                 offsets,
                 is_closed: *closes,
@@ -776,6 +780,15 @@ impl Run {
         let listed: Vec<&String> = listed.iter().map(|listed| &listed.path).collect();
         assert_eq!(listed, there[..listed.len()]);
         assert!(more.is_some() || listed.len() == there.len());
+        let blocks = |kept: &Kept| {
+            (kept.bytes.len() - kept.inherited).div_ceil(streams::BLOCK_BYTES as usize)
+        };
+        let blocks: usize = self.model.kept.values().map(blocks).sum();
+        let Ok(usage) = streams::usage(&mut self.rows) else {
+            panic!("unreadable");
+        };
+        assert_eq!(usage.bytes, blocks as u64 * streams::BLOCK_BYTES);
+        assert_eq!(usage.streams, self.model.kept.len() as u64);
         // All deleted, nothing is left but the numbers.
         for _ in 0..2 {
             for path in 0..4 {
@@ -1005,4 +1018,71 @@ fn an_offset_of_a_space_that_was_brought_back_is_none_of_a_new_stream() {
     let from = From::At(old.tail);
     let read = streams::read(&mut rows, &path, from, 1 << 20).expect("rows");
     assert_eq!(read, Found::OtherOffset);
+}
+
+#[test]
+fn a_space_keeps_as_much_as_its_limits_say_and_what_is_known_is_answered_above_them() {
+    let mut rows = Memory::default();
+    let limit = |rows: &mut Memory, streams: Option<u64>, bytes: Option<u64>| {
+        let change = LimitsChange {
+            streams: Some(streams),
+            bytes: Some(bytes),
+            ..LimitsChange::default()
+        };
+        executed(rows, Request::Limit(Box::new(change)))
+    };
+    let used = |rows: &mut Memory| {
+        let Ok(usage) = streams::usage(rows) else {
+            panic!("unreadable");
+        };
+        (usage.streams, usage.bytes)
+    };
+    let by = |sequence| Producer {
+        id: "p".to_owned(),
+        sequence,
+        ..Producer::default()
+    };
+    let Answer::Limits(limits) = limit(&mut rows, Some(2), Some(3 * 4_096)) else {
+        panic!("they make sense");
+    };
+    assert_eq!((limits.streams, limits.bytes), (Some(2), Some(3 * 4_096)));
+    created(&mut rows, "a", b"x");
+    created(&mut rows, "b", b"");
+    assert_eq!(used(&mut rows), (2, 4_096));
+    let before = rows.rows.clone();
+    let refused = created(&mut rows, "c", b"");
+    assert_eq!(
+        refused,
+        Answer::Refused(Refusal::StreamsLimit { streams: 2 })
+    );
+    assert_eq!(rows.rows, before);
+    let two = vec![b'y'; 2 * 4_096];
+    let Answer::Appended { .. } = executed(&mut rows, appended("b", &two, by(0))) else {
+        panic!("there is room");
+    };
+    assert_eq!(used(&mut rows), (2, 3 * 4_096));
+    let before = rows.rows.clone();
+    let refused = executed(&mut rows, appended("b", b"z", by(1)));
+    assert_eq!(
+        refused,
+        Answer::Refused(Refusal::ManyBytes { bytes: 3 * 4_096 })
+    );
+    assert_eq!(rows.rows, before);
+    // What is known takes nothing, and the block that was begun has room.
+    let known = executed(&mut rows, appended("b", &two, by(0)));
+    assert!(matches!(known, Answer::Known { .. }), "{known:?}");
+    let within = executed(&mut rows, appended("a", b"z", by(0)));
+    assert!(matches!(within, Answer::Appended { .. }), "{within:?}");
+    // Less than there is: nothing goes, and nothing comes.
+    limit(&mut rows, None, Some(1));
+    assert_eq!(used(&mut rows), (2, 3 * 4_096));
+    let path = Path::new("b").expect("a name");
+    executed(&mut rows, Request::Delete { path });
+    assert_eq!(used(&mut rows), (1, 4_096));
+    let refused = created(&mut rows, "c", b"x");
+    assert_eq!(refused, Answer::Refused(Refusal::ManyBytes { bytes: 1 }));
+    limit(&mut rows, None, None);
+    created(&mut rows, "c", b"x");
+    let wrong = limit(&mut rows, Some(0), None);
+    assert!(matches!(wrong, Answer::Refused(Refusal::BadLimits(_))));
 }

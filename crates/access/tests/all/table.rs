@@ -124,6 +124,8 @@ fn every_other_request_needs_what_is_written_here() {
             "delete on stream/default/chat/42",
         ),
         (Asked::ListStreams { space }, "read on stream/default/*"),
+        (Asked::ShowLimits { space }, "status on cluster"),
+        (Asked::SetLimits { space }, "members on cluster"),
         (Asked::DescribeHttp, ""),
         (Asked::Connection, ""),
         (

@@ -2,6 +2,7 @@
 
 mod appending;
 mod doors;
+mod limits;
 mod reading;
 
 use anyhow::Result;
@@ -13,6 +14,7 @@ use wire::quantity;
 
 use self::appending::Append;
 use self::doors::{Doors, Twice, stream_path};
+use self::limits::Limits;
 use self::reading::{Read, Tail};
 use crate::confirm::confirmed;
 use crate::global::Global;
@@ -98,6 +100,7 @@ Example:
         #[arg(value_name = "NAME")]
         name: String,
     },
+    Limits(Limits),
     /// Delete a stream, for good
     #[command(after_help = "Example:\n  logberg stream rm chat --yes")]
     Rm {
@@ -133,6 +136,7 @@ impl Arguments {
                 make(&mut doors, &name, &headers, global)
             }
             StreamCommand::Append(append) => append.run(&mut doors, global),
+            StreamCommand::Limits(limits) => limits.run(&mut doors, global),
             StreamCommand::Read(read) => read.run(&mut doors, global),
             StreamCommand::Tail(tail) => tail.run(&mut doors, global),
             StreamCommand::Ls { prefix } => list(&mut doors, &prefix, global),

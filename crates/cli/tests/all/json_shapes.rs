@@ -82,6 +82,7 @@ const OF_DOORS: &[&str] = &[
     "stream read",
     "stream tail",
     "stream ls",
+    "stream limits",
     "stream close",
     "stream rm",
 ];
@@ -429,6 +430,12 @@ fn what_json_prints_of_keys_and_named_streams_is_as_the_page_says() {
         ("stream append", &["append", "raw"], b"\xff\xfe"),
         ("stream read", &["read", "raw"], b""),
         ("stream ls", &["ls"], b""),
+        (
+            "stream limits",
+            &["limits", "--principal", "ci", "--requests", "100"],
+            b"",
+        ),
+        ("stream limits", &["limits", "--keep", "1GiB"], b""),
         ("stream close", &["close", "one"], b""),
         ("stream tail", &["tail", "one", "--from", "-1"], b""),
         ("stream rm", &["rm", "two", "--yes"], b""),

@@ -58,6 +58,7 @@ mod starting;
 mod strangers;
 mod stream_command;
 mod streams;
+mod streams_limited;
 mod streams_saved;
 mod tls;
 mod tokens;

@@ -97,6 +97,7 @@ impl<R: Rows> Space<'_, R> {
             return refuse(Refusal::Sequence { last });
         }
         Self::check_room(&there.tail, &append.body)?;
+        self.count_bytes(&there.stream, &there.tail, append.body.len())?;
         let now_ms = self.rows.time_ms();
         let There { id, tail, .. } = &mut *there;
         if let Some(producer) = &append.producer {

@@ -60,8 +60,12 @@ impl<R: Rows> Space<'_, R> {
         };
         let body = messages.map_err(|error| End::Refused(Refusal::NotJson(error.to_string())))?;
         let mut numbers: Numbers = self.row(keys::NUMBERS)?.unwrap_or_default();
-        if numbers.streams >= STREAMS_MAX {
-            return Err(End::Refused(Refusal::ManyStreams));
+        let streams_max = self.limits()?.streams_max();
+        if numbers.streams >= streams_max {
+            return Err(End::Refused(match streams_max {
+                STREAMS_MAX => Refusal::ManyStreams,
+                streams => Refusal::StreamsLimit { streams },
+            }));
         }
         let now_ms = self.rows.time_ms();
         // ‡ An id is never that of another stream, though the rows were brought back from a backup, or the space was deleted and made again: it
@@ -84,7 +88,6 @@ impl<R: Rows> Space<'_, R> {
             touched_ms: now_ms,
         };
         Self::check_room(&tail, &body)?;
-        self.write(id, &mut tail, &body)?;
         let queued_ms = lifetime.ends_ms(now_ms);
         let stream = Stream {
             path: create.path.as_str().to_owned(),
@@ -100,6 +103,8 @@ impl<R: Rows> Space<'_, R> {
             is_deleted: false,
             queued_ms,
         };
+        self.count_bytes(&stream, &tail, body.len())?;
+        self.write(id, &mut tail, &body)?;
         if let Some(source) = stream.source {
             let mut counted = self.stream(source)?;
             counted.forks += u32::from(!mutation::is(Mutation::ForkNotCounted));

@@ -7,36 +7,39 @@ use crate::keys;
 use crate::path::Path;
 use crate::request::Answer;
 use crate::rows::Rows;
-use crate::stored::{Numbers, Stream};
+use crate::stored::{Numbers, Stream, Tail};
 
 impl<R: Rows> Space<'_, R> {
     pub(super) fn delete(&mut self, path: &Path) -> Outcome<Answer, R> {
         let there = self.there(path)?;
-        self.remove(there.id, there.stream)?;
+        self.remove(there.id, there.stream, &there.tail)?;
         Ok(Answer::Deleted)
     }
 
     /// Removes a stream, or only hides it, if forks have bytes of it: returns whether.
-    pub(super) fn remove(&mut self, id: u64, mut stream: Stream) -> Outcome<bool, R> {
+    pub(super) fn remove(&mut self, id: u64, mut stream: Stream, tail: &Tail) -> Outcome<bool, R> {
         if let Some(queued_ms) = stream.queued_ms.take() {
             self.delete_row(&keys::expiry(queued_ms, id))?;
         }
         if stream.forks > 0 {
             stream.is_deleted = true;
             self.put(&keys::stream(id), &stream)?;
+            self.hold_bytes(id, &stream, tail)?;
             // Whoever waits for its tail hears of it, and appends to it are over.
             self.delete_row(&keys::tail(id))?;
             return Ok(true);
         }
-        self.purge(id, stream)?;
+        self.purge(id, stream, tail)?;
         Ok(false)
     }
 
     /// Removes a stream that no fork holds, and those that it was the last to hold.
-    fn purge(&mut self, mut id: u64, mut stream: Stream) -> Outcome<(), R> {
+    fn purge(&mut self, mut id: u64, mut stream: Stream, tail: &Tail) -> Outcome<(), R> {
+        let mut tail = Some(tail);
         let mut numbers: Numbers = self.row(keys::NUMBERS)?.unwrap_or_default();
         loop {
             numbers.streams = numbers.streams.saturating_sub(1);
+            self.release_bytes(id, &stream, tail.take())?;
             self.delete_row(&keys::name(&stream.path))?;
             self.delete_row(&keys::stream(id))?;
             self.delete_row(&keys::tail(id))?;
@@ -84,7 +87,7 @@ impl<R: Rows> Space<'_, R> {
             match stream.lifetime.ends_ms(tail.touched_ms) {
                 Some(ends_ms) if ends_ms <= now_ms => {
                     streams += 1;
-                    self.remove(id, stream)?;
+                    self.remove(id, stream, &tail)?;
                 }
                 ends_ms => {
                     stream.queued_ms = ends_ms;

@@ -156,6 +156,8 @@ impl Doors {
                     let outcome = answer.header("logberg-outcome");
                     (answer.said(), outcome == Some("unknown"))
                 }
+                // ‡ Whoever is too fast was not served, and is told when he will be.
+                Ok(answer) if answer.status == 429 && self.waits(&answer, begun) => continue,
                 Ok(answer) => {
                     // The node may have handed it on twice by itself.
                     is_again |= answer.header("logberg-outcome") == Some("again");
@@ -181,6 +183,19 @@ impl Doors {
                 thread::sleep(AGAIN_AFTER);
             }
         }
+    }
+
+    /// Waits as long as the node says, if there is so much time left: returns whether.
+    fn waits(&self, answer: &Answer, begun: Instant) -> bool {
+        let seconds = answer.header("retry-after");
+        let wait = seconds.and_then(|seconds| seconds.parse().ok());
+        let wait = wait.map(Duration::from_secs);
+        let left = self.timeout.saturating_sub(begun.elapsed());
+        let wait = wait.filter(|wait| *wait <= left);
+        if let Some(wait) = wait {
+            thread::sleep(wait);
+        }
+        wait.is_some()
     }
 
     fn ask_one(

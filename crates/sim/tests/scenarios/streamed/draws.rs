@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use streams::{
-    Answer, Append, Create, Expected, ForkFrom, From, Lifetime, MediaType, Offset, Path, Place,
-    Producer, Request,
+    Answer, Append, BLOCK_BYTES, Create, Expected, ForkFrom, From, Lifetime, LimitsChange,
+    MediaType, Offset, Path, Place, Producer, Request,
 };
 
 /// The first two stay mostly; the second is of JSON; the third and the fourth are often made anew, as forks of others; the time of the last is over when
@@ -40,6 +40,15 @@ fn media(name: usize) -> MediaType {
         false => "text/plain",
     };
     MediaType::new(text).expect("a type")
+}
+
+/// Limits: mostly there is none, and no other keeps the streams from their work for long.
+pub fn limit(below: Below<'_>) -> Request {
+    Request::Limit(Box::new(LimitsChange {
+        streams: Some((below(3) == 0).then(|| 3 + below(4))),
+        bytes: Some((below(3) == 0).then(|| BLOCK_BYTES * (3 + below(4)))),
+        ..LimitsChange::default()
+    }))
 }
 
 impl Known {

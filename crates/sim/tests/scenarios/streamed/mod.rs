@@ -18,7 +18,7 @@ use std::ops::Bound;
 
 use streams::{Answer, Page, Request, Rows, View};
 
-use self::draws::{IDLE, Known, NAMES, path};
+use self::draws::{IDLE, Known, NAMES, limit, path};
 use self::model::{Model, shown};
 
 /// Rows in memory.
@@ -95,7 +95,7 @@ impl Rows for Memory {
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn drawn_requests_are_answered_as_the_rules_say() {
     let (mut wrote, mut refused, mut read) = (0, BTreeMap::<String, u64>::new(), 0);
-    for seed in 1..=40u64 {
+    for seed in 1..=80u64 {
         let mut draws = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut below = move |end: u64| {
             draws ^= draws << 13;
@@ -109,6 +109,8 @@ pub fn drawn_requests_are_answered_as_the_rules_say() {
             rows.time_ms += below(60) * below(12);
             let request = match step % 50 {
                 49 => Request::Sweep { streams_max: 1_000 },
+                // Half of the worlds have limits.
+                9 | 29 if seed % 2 == 0 => limit(&mut below),
                 _ => known.request(&mut below),
             };
             let Ok(answer) = streams::execute(&mut rows, &request);
@@ -131,6 +133,10 @@ pub fn drawn_requests_are_answered_as_the_rules_say() {
                 // Nothing is over that is still there: the rows are those of the model's streams, and no more.
                 let bytes: usize = rows.below(b'd').map(|row| row.len() - 1).sum();
                 assert_eq!(bytes, model.own_bytes(), "seed {seed}, step {step}: bytes");
+                let usage = streams::usage(&mut rows).expect("memory does not fail");
+                let kept = (usage.streams, usage.bytes);
+                let expected = (model.streams() as u64, model.kept_bytes());
+                assert_eq!(kept, expected, "seed {seed}, step {step}: counted");
                 let streams = (rows.below(b's').count(), rows.below(b'n').count());
                 let expected = (model.streams(), model.streams());
                 assert_eq!(streams, expected, "seed {seed}, step {step}: streams");
@@ -172,9 +178,11 @@ pub fn drawn_requests_are_answered_as_the_rules_say() {
         "ForkSub",
         "SourceDeleted",
         "SourceNotFound",
+        "StreamsLimit",
+        "ManyBytes",
     ];
     for kind in kinds {
         assert!(refused.contains_key(kind), "nothing was refused as {kind}");
     }
-    assert!(wrote > 5_000);
+    assert!(wrote > 10_000);
 }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use streams::{
-    Answer, Append, Create, Expected, ForkFrom, Found, From, Lifetime, MediaType, Offset, Path,
-    Place, Refusal, Request,
+    Answer, Append, BLOCK_BYTES, Create, Expected, ForkFrom, Found, From, Lifetime, Limits,
+    MediaType, Offset, Path, Place, Refusal, Request,
 };
 
 /// A stream.
@@ -36,6 +36,7 @@ pub struct Model {
     names: BTreeMap<String, u64>,
     kept: BTreeMap<u64, Kept>,
     made: u64,
+    limits: Limits,
 }
 
 /// What a read shows.
@@ -85,6 +86,12 @@ impl Kept {
         self.offset(id, self.bytes.len() as u64)
     }
 
+    /// Its own bytes and so many more, in blocks.
+    fn kept_bytes(&self, id: u64, more: usize) -> u64 {
+        let own = self.of.iter().filter(|of| **of == id).count() + more;
+        own.div_ceil(BLOCK_BYTES as usize) as u64 * BLOCK_BYTES
+    }
+
     fn place(&self, id: u64) -> Place {
         Place {
             id,
@@ -125,6 +132,11 @@ impl Kept {
 impl Model {
     pub fn execute(&mut self, request: &Request, now_ms: u64) -> Answer {
         let done = match request {
+            Request::Limit(change) => {
+                let changed = self.limits.change(change);
+                changed.expect("changes make sense");
+                Ok(Answer::Limits(Box::new(self.limits.clone())))
+            }
             Request::Create(create) => self.create(create, now_ms),
             Request::Append(append) => self.append(append, now_ms),
             Request::Delete { path } => self.there(path, now_ms).map(|id| {
@@ -199,6 +211,25 @@ impl Model {
         self.kept.iter().map(own).sum()
     }
 
+    /// The same, in blocks.
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept
+            .iter()
+            .map(|(id, kept)| kept.kept_bytes(*id, 0))
+            .sum()
+    }
+
+    /// Errors: with so many more bytes there are more than there may be.
+    fn check_kept(&self, id: u64, kept: &Kept, more: usize) -> Result<(), Refusal> {
+        let begun = kept.kept_bytes(id, more) - kept.kept_bytes(id, 0);
+        match self.limits.bytes {
+            Some(bytes) if begun > 0 && self.kept_bytes() + begun > bytes => {
+                Err(Refusal::ManyBytes { bytes })
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub fn streams(&self) -> usize {
         self.kept.len()
     }
@@ -270,6 +301,12 @@ impl Model {
             },
             Some(fork) => self.fork(fork, media, create.lifetime, now_ms)?,
         };
+        let streams_max = self.limits.streams_max();
+        if self.streams() as u64 >= streams_max {
+            let streams = streams_max;
+            return Err(Refusal::StreamsLimit { streams });
+        }
+        self.check_kept(id, &kept, create.body.len())?;
         kept.grow(id, &create.body);
         kept.is_closed = create.closes;
         kept.touched_ms = now_ms;
@@ -371,6 +408,7 @@ impl Model {
 
     fn append(&mut self, append: &Append, now_ms: u64) -> Result<Answer, Refusal> {
         let id = self.there(&append.path, now_ms)?;
+        let has_room = self.check_kept(id, &self.kept[&id], append.body.len());
         let kept = self.kept.get_mut(&id).expect("it is there");
         let producer = append.producer.as_ref();
         let of = producer.map(|producer| (append.principal.clone(), producer.id.clone()));
@@ -435,6 +473,7 @@ impl Model {
             let last = last.clone();
             return Err(Refusal::Sequence { last });
         }
+        has_room?;
         kept.grow(id, &append.body);
         kept.is_closed |= append.closes;
         kept.touched_ms = now_ms;

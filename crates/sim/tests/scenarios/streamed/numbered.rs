@@ -57,6 +57,7 @@ fn wrote(answer: &Answer) -> bool {
             | Answer::Appended { .. }
             | Answer::Deleted
             | Answer::Touched
+            | Answer::Limits(_)
             | Answer::Swept { .. }
     )
 }
