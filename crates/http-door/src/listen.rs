@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use letters::RightsBoard;
+use letters::{HttpFigures, RightsBoard};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -51,6 +51,8 @@ pub struct Config {
     pub logs: Arc<dyn Logs>,
     pub tails: Tails,
     pub bounds: Bounds,
+    /// It counts there.
+    pub figures: Arc<HttpFigures>,
     /// Other machines may reach it, by its owner's word.
     pub is_open: bool,
     /// Where the node tells who may do what.
@@ -152,6 +154,7 @@ pub fn start(config: Config) -> io::Result<Running> {
             logs,
             tails,
             bounds,
+            figures,
             is_open,
             rights,
             tls,
@@ -165,7 +168,7 @@ pub fn start(config: Config) -> io::Result<Running> {
                     let door = Door::new(
                         (space, logs),
                         tails,
-                        bounds,
+                        (bounds, figures),
                         is_open,
                         stopped.clone(),
                         rights,
@@ -260,14 +263,19 @@ async fn accept(
         };
         let counted = connections.count(from.ip(), &door.bounds);
         let (Some(counted), Ok(permit)) = (counted, room.clone().try_acquire_owned()) else {
+            door.figures.connections_refused.add(1);
             tracing::debug!(%from, "no room for another connection");
             continue;
         };
         let _ = stream.set_nodelay(true);
         let connection = graceful.watcher();
         let (door, tls) = (door.clone(), tls.clone());
+        let figures = door.figures.clone();
+        figures.connections.add(1);
+        figures.clients.add(1);
         tokio::spawn(async move {
             greet(stream, from, (door, tls), connection).await;
+            figures.clients.take(1);
             drop((counted, permit));
         });
     }
@@ -362,11 +370,12 @@ async fn serve<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let stuck_after = door.bounds.stuck_after;
+    let figures = door.figures.clone();
     let answer = move |request: Request<Incoming>| {
         let door = door.clone();
         async move { Ok::<_, std::convert::Infallible>(door.answer(request, from, scheme).await) }
     };
-    let io = TokioIo::new(Watched::new(stream, stuck_after));
+    let io = TokioIo::new(Watched::new(stream, stuck_after, figures));
     let connection = builder.serve_connection(io, service_fn(answer));
     if let Err(error) = watcher.watch(connection.into_owned()).await {
         tracing::debug!(%error, "a connection of the HTTP door ended");

@@ -140,6 +140,12 @@ impl LogQuery {
     }
 }
 
+/// Whether somebody asks for what is not there yet.
+pub fn waits(query: &str) -> bool {
+    let mut names = form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
+    names.any(|name| name == "live")
+}
+
 /// Whether this is the name of a stream in a log: three numbers, and each has one spelling.
 pub fn is_stream(text: &str) -> bool {
     let is_number = |part: &str| {

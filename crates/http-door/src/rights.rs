@@ -186,13 +186,14 @@ impl Door {
         let Some(refused) = self.board.as_ref().map(|board| &board.refused_http) else {
             return;
         };
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        // ‡ These are numbers that one thread writes: they are counted while nobody else has the refusals.
         match fault.status {
             401 => refused.unauthenticated.add(1),
             // A 404 hides that there may be something.
             403 | 404 => refused.forbidden.add(1),
             _ => return,
         }
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         let told = refusals.note(self.now(), who);
         drop(refusals);
         if let Some(more) = told {

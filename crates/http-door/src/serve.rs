@@ -8,7 +8,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
-use letters::{Refusals, RightsBoard};
+use letters::{HttpFigures, HttpMethod, Refusals, RightsBoard};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -19,7 +19,7 @@ use crate::fault::Fault;
 use crate::guard;
 use crate::log::Logs;
 use crate::openapi;
-use crate::query::{List, LogQuery, Query};
+use crate::query::{self, List, LogQuery, Query};
 use crate::quota::{self, Quota};
 use crate::read::set;
 use crate::rights::{Asker, NOT_GOOD};
@@ -34,6 +34,7 @@ pub struct Door {
     pub logs: Arc<dyn Logs>,
     pub tails: Tails,
     pub bounds: Bounds,
+    pub figures: Arc<HttpFigures>,
     /// Other machines may reach it, by its owner's word.
     pub is_open: bool,
     pub requests: Arc<Semaphore>,
@@ -56,8 +57,16 @@ pub struct Door {
     pub began: Instant,
 }
 
+/// A live read, which is counted as long as this is there.
 pub struct LivePermit {
     _permit: OwnedSemaphorePermit,
+    figures: Arc<HttpFigures>,
+}
+
+impl Drop for LivePermit {
+    fn drop(&mut self) {
+        self.figures.live_readers.take(1);
+    }
 }
 
 /// How the address begins by which a request came.
@@ -74,7 +83,7 @@ impl Door {
     pub fn new(
         (space, logs): (Handle, Arc<dyn Logs>),
         tails: Tails,
-        bounds: Bounds,
+        (bounds, figures): (Bounds, Arc<HttpFigures>),
         is_open: bool,
         ends: watch::Receiver<bool>,
         (board, rights_move): (Option<Arc<RightsBoard>>, watch::Receiver<u64>),
@@ -94,6 +103,7 @@ impl Door {
             answers: Answers::default(),
             quota: Quota::default(),
             bounds,
+            figures,
             ends,
             refusals: Mutex::default(),
             began: Instant::now(),
@@ -105,7 +115,11 @@ impl Door {
         let permit = self.live.clone().try_acquire_owned();
         let full = |_| Fault::not_now("this node serves as many live reads as it may");
         let permit = permit.map_err(full)?;
-        Ok(LivePermit { _permit: permit })
+        self.figures.live_readers.add(1);
+        Ok(LivePermit {
+            _permit: permit,
+            figures: self.figures.clone(),
+        })
     }
 
     /// Answers a request, whatever it is.
@@ -115,6 +129,24 @@ impl Door {
         from: SocketAddr,
         scheme: Scheme,
     ) -> Response<Body> {
+        let began = Instant::now();
+        let method = HttpMethod::of(request.method().as_str());
+        // ‡ What waits for bytes that may never come says nothing of the door.
+        let waits = query::waits(request.uri().query().unwrap_or_default());
+        let figures = self.figures.clone();
+        let response = self.answered(request, from, scheme).await;
+        let took = (!waits).then(|| began.elapsed());
+        figures.count(method, response.status().as_u16(), took);
+        response
+    }
+
+    async fn answered(
+        self: Arc<Door>,
+        request: Request<Incoming>,
+        from: SocketAddr,
+        scheme: Scheme,
+    ) -> Response<Body> {
+        let figures = self.figures.clone();
         let origin = request.headers().get(ORIGIN).cloned();
         let is_head = request.method() == Method::HEAD;
         let how = (self.is_open, scheme.is_secured());
@@ -127,7 +159,10 @@ impl Door {
             Err(_) if request.method() == Method::OPTIONS => Ok(guard::preflight()),
             Err(fault) => Err(fault),
         };
-        let mut response = answered.unwrap_or_else(Fault::into_response);
+        let mut response = answered.unwrap_or_else(|fault| {
+            figures.count_refused(fault.code);
+            fault.into_response()
+        });
         if is_head && !matches!(response.body(), Body::Whole(bytes) if bytes.is_empty()) {
             *response.body_mut() = Body::empty();
         }

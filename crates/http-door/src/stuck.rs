@@ -2,9 +2,11 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use letters::HttpFigures;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -14,14 +16,23 @@ pub struct Watched<S> {
     after: Duration,
     /// Since a write waits.
     waits: Option<Pin<Box<Sleep>>>,
+    /// Its bytes are counted there.
+    figures: Arc<HttpFigures>,
 }
 
 impl<S> Watched<S> {
-    pub fn new(stream: S, after: Duration) -> Watched<S> {
+    pub fn new(stream: S, after: Duration, figures: Arc<HttpFigures>) -> Watched<S> {
         Watched {
             stream,
             after,
             waits: None,
+            figures,
+        }
+    }
+
+    fn count_sent(&self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(count)) = written {
+            self.figures.sent_bytes.add(*count as u64);
         }
     }
 
@@ -51,7 +62,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let count = buffer.filled().len().saturating_sub(before);
+        if count > 0 {
+            self.figures.received_bytes.add(count as u64);
+        }
+        read
     }
 }
 
@@ -62,6 +79,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.count_sent(&written);
         self.watch(context, written)
     }
 
@@ -71,6 +89,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.count_sent(&written);
         self.watch(context, written)
     }
 
@@ -106,13 +125,14 @@ mod tests {
     fn a_write_that_does_not_move_fails_and_one_that_does_goes_on() {
         run(async {
             let (ours, theirs) = duplex(8);
-            let mut ours = Watched::new(ours, Duration::from_millis(50));
+            let mut ours = Watched::new(ours, Duration::from_millis(50), Arc::default());
             ours.write_all(b"12345678").await.expect("there is room");
             let stuck = ours.write_all(b"9").await;
             assert_eq!(
                 stuck.map_err(|error| error.kind()),
                 Err(io::ErrorKind::TimedOut)
             );
+            assert_eq!(ours.figures.sent_bytes.get(), 8);
             drop(theirs);
         });
     }

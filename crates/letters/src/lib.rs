@@ -28,10 +28,12 @@
 #![forbid(unsafe_code)]
 
 mod figures;
+mod http_figures;
 mod refusals;
 mod rights;
 
 pub use figures::{BOUNDS_US, DoorFigures, Family, FamilyFigures, Fate, Figure};
+pub use http_figures::{CLASSES, Count, HttpFigures, HttpMethod, MethodFigures};
 
 pub use refusals::{Refusals, Refused};
 pub use rights::{Asks, KeptToken, No, Rights, RightsBoard, Shown};

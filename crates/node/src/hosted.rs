@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use formats::frame::Piece;
 use formats::{LogId, LogKind, Stand};
-use letters::{DoorFigures, Elsewhere, News, RightsBoard, SlotsMapped, ToNode, Wish};
+use letters::{DoorFigures, Elsewhere, HttpFigures, News, RightsBoard, SlotsMapped, ToNode, Wish};
 use ops::{ConnId, Letter, MachineId, Op};
 use paxos::{NodeId, Time};
 use replica::{Env, Event, Log, Port};
@@ -76,6 +76,8 @@ pub struct Hosts {
     make: Arc<Make>,
     /// The counts of the door that has these guests.
     door: Option<Arc<DoorFigures>>,
+    /// The counts of the door for HTTP of this process.
+    http: Option<Arc<HttpFigures>>,
     /// Where the doors of this process look who may do what.
     rights: Option<Arc<RightsBoard>>,
 }
@@ -120,6 +122,7 @@ impl Hosts {
         Hosts {
             make: Arc::new(both),
             door: self.door.or(others.door),
+            http: self.http.or(others.http),
             rights: self.rights.or(others.rights),
         }
     }
@@ -129,6 +132,7 @@ impl Hosts {
         Hosts {
             make,
             door: None,
+            http: None,
             rights: None,
         }
     }
@@ -139,6 +143,12 @@ impl Hosts {
         Hosts { door, ..self }
     }
 
+    /// … and a door for HTTP, likewise.
+    pub fn with_http(self, figures: Arc<HttpFigures>) -> Hosts {
+        let http = Some(figures);
+        Hosts { http, ..self }
+    }
+
     /// These hosts' doors are told there who may do what.
     pub fn with_rights(self, board: Arc<RightsBoard>) -> Hosts {
         let rights = Some(board);
@@ -147,6 +157,10 @@ impl Hosts {
 
     pub(crate) fn rights(&self) -> Option<&RightsBoard> {
         self.rights.as_deref()
+    }
+
+    pub(crate) fn http(&self) -> Option<&HttpFigures> {
+        self.http.as_deref()
     }
 
     pub(crate) fn door(&self) -> Option<&DoorFigures> {

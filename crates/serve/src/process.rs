@@ -1,5 +1,6 @@
 //! A node as a process: from its configuration to its end.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,7 +170,9 @@ pub fn serve(
     }
     if let Some(streams) = &streams {
         let spaces = Hosts::of_kind(streams::SPACES, LogKind::Streams);
+        let spaces = spaces.with_http(streams.figures.clone());
         config.hosts = std::mem::take(&mut config.hosts).and(spaces);
+        config.standing.http = reached_at(streams.address, &config.advertise);
         tracing::info!(address = %streams.address, "serving streams and logs, over HTTP");
     }
     if let Some(without) = without.clone() {
@@ -272,4 +275,13 @@ fn serve_admin(admin: &str, node: Inner, rights: Arc<RightsBoard>) -> Result<()>
         tracing::warn!(address = %bound, "without `logberg auth enable` anyone who can reach this address can read metrics");
     }
     Ok(())
+}
+
+/// Where a door is reached: at the node's own host, if it listens at all addresses.
+fn reached_at(bound: SocketAddr, advertise: &str) -> String {
+    let host = advertise.rsplit_once(':').map(|(host, _)| host);
+    match host.filter(|_| bound.ip().is_unspecified()) {
+        Some(host) => format!("{host}:{}", bound.port()),
+        None => bound.to_string(),
+    }
 }

@@ -12,7 +12,7 @@ use client::{AdminError, Client, NewLog, Timeouts};
 use formats::LogKind;
 use host::{Bounds, Host, HostConfig, OnDisk};
 use http_door::{Handle, Space, Tails};
-use letters::RightsBoard;
+use letters::{HttpFigures, RightsBoard};
 use linux::{Kernel, KernelConfig, LinuxDisk, PostOffice, Stopper};
 use node::config::NodeConfig;
 use ops::{Disk, MachineId};
@@ -126,6 +126,8 @@ impl Doorless {
 /// A door that runs, and its spaces.
 pub struct Running {
     pub address: SocketAddr,
+    /// Its counts.
+    pub figures: Arc<HttpFigures>,
     door: http_door::Running,
     machine: Machine,
 }
@@ -151,7 +153,9 @@ pub fn start(
     let files_max = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let mut bounds = http_door::Bounds::default().within_files(files_max);
     bounds.long_poll = settings.long_poll.unwrap_or(bounds.long_poll);
+    let figures: Arc<HttpFigures> = Arc::default();
     let started = http_door::start(http_door::Config {
+        figures: figures.clone(),
         listener,
         space: Handle {
             name: http_door::SPACE.to_owned(),
@@ -169,6 +173,7 @@ pub fn start(
     match started {
         Ok(door) => Ok(Running {
             address: door.address,
+            figures,
             door,
             machine,
         }),

@@ -26,6 +26,8 @@ pub struct Standing {
     pub kind: NodeKind,
     /// The HOST:PORT at which it answers clients of keys; empty if it does not.
     pub door: String,
+    /// The HOST:PORT at which it answers over HTTP; empty if it does not.
+    pub http: String,
 }
 
 impl fmt::Display for NodeKind {
@@ -58,6 +60,7 @@ impl Standing {
             zone,
             kind,
             door: String::new(),
+            http: String::new(),
         })
     }
 
@@ -72,6 +75,9 @@ impl Standing {
         if !self.door.is_empty() {
             line = line.key("kv", &self.door);
         }
+        if !self.http.is_empty() {
+            line = line.key("http", &self.http);
+        }
         line
     }
 
@@ -85,6 +91,7 @@ impl Standing {
         let mut standing =
             Standing::new(line.get("zone").unwrap_or_default(), kind).map_err(bad)?;
         standing.door = line.get("kv").unwrap_or_default().to_owned();
+        standing.http = line.get("http").unwrap_or_default().to_owned();
         Ok(standing)
     }
 }

@@ -16,6 +16,7 @@ use testbed::watch::Watch;
 
 mod disk;
 pub mod finding;
+mod http;
 mod past;
 mod system;
 
@@ -29,7 +30,7 @@ it writes a file of some megabytes for two seconds and removes it; a node may be
 files of a node's directory are judged as its start would judge them. Each line is `ok`, `better` (it works, and would with less delay or risk if changed) or `must`, with the
 command that changes it. Limits are those of the shell that asks: a service has those of its unit.
 Where a node answers (--server) that serves keys, its cluster's groups are looked at, too, and each place where
-Redis clients are told to go is tried from here.
+Redis clients are told to go is tried from here. So are doors for HTTP, and whether their nodes have the streams.
 Ends with 1 if something must be changed, and with 0 otherwise.
 
 Example:
@@ -59,6 +60,7 @@ impl Arguments {
         checks.extend(disk::checks(&directory, &watch));
         checks.extend(past::checks(&self.directory));
         checks.extend(keys(global));
+        checks.extend(http::findings(&global.client_within(ANSWERS_WITHIN)));
         drop(watch);
         let needed = checks.iter().filter(|c| c.verdict == Verdict::Must).count();
         match global.json {

@@ -209,6 +209,10 @@ fn nodes(nodes: &[NodeStatus]) -> String {
     if serves_keys {
         headings.push("REDIS CLIENTS AT");
     }
+    let serves_http = nodes.iter().any(|node| node.http.is_some());
+    if serves_http {
+        headings.push("HTTP AT");
+    }
     let mut table = show::table(&headings);
     for node in nodes {
         let state = match (node.is_self, node.alive) {
@@ -232,6 +236,9 @@ fn nodes(nodes: &[NodeStatus]) -> String {
         ];
         if serves_keys {
             row.push(node.kv.as_deref().unwrap_or_default().into());
+        }
+        if serves_http {
+            row.push(node.http.as_deref().unwrap_or_default().into());
         }
         table.add_row(row);
     }

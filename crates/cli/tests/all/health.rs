@@ -1,6 +1,7 @@
 //! `status`, `/healthz` and `/metrics` of real nodes.
 
 use crate::harness;
+use crate::http;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -176,9 +177,12 @@ fn every_warning_has_a_section_and_every_section_a_warning() {
 #[test]
 fn metrics_are_those_that_the_page_lists_and_every_line_can_be_read() {
     let door_of = |listen: &str| listen.replace(":700", ":850");
+    let http_of = |listen: &str| listen.replace(":700", ":870");
     let cluster = observed_with(|node| {
         let door = door_of(&node.listen);
         node.arguments.extend(["--kv".to_owned(), door]);
+        let http = http_of(&node.listen);
+        node.arguments.extend(["--http".to_owned(), http]);
     });
     cluster.append("main", &[], Content::new(1, 3_000_000));
     let leader = cluster.leader("main");
@@ -201,9 +205,29 @@ fn metrics_are_those_that_the_page_lists_and_every_line_can_be_read() {
         assert!(count > 0, "{}", String::from_utf8_lossy(&said));
         said.extend_from_slice(&buffer[..count]);
     }
+    let http = http_of(&cluster.nodes[leader].listen);
+    let ask = |method: &str, path: &str, body: &[u8]| {
+        let text = ("Content-Type", "text/plain");
+        let answer = http::ask(&http, method, path, &[text], body);
+        answer.expect("an answer").status
+    };
+    wait_for(
+        || matches!(ask("PUT", "/v1/stream/a", b""), 200 | 201).then_some(()),
+        || cluster.logs(),
+    );
+    let missing = ask("POST", "/v1/stream/missing", b"x");
+    assert_eq!((missing, ask("POST", "/v1/stream/a", b"x")), (404, 204));
+    let door = http.clone();
+    // It waits for what comes, is counted as long as it does, and not by its time.
+    let mut live = TcpStream::connect(&door).expect("a door");
+    let read = format!("GET /v1/stream/a?offset=now&live=sse HTTP/1.1\r\nHost: {door}\r\n\r\n");
+    live.write_all(read.as_bytes()).expect("it listens");
     let text = wait_for(
         || {
             let (_, text) = get(&address, "/metrics").filter(|(status, _)| *status == 200)?;
+            let alone = sampled(&text, "logberg_http_clients 1");
+            let lives = alone && sampled(&text, "logberg_http_live_readers 1");
+            let text = Some(text).filter(|_| lives)?;
             let accepted = "logberg_proposal_accepted_duration_seconds_count{";
             sampled(&text, accepted).then_some(text)
         },
@@ -245,6 +269,13 @@ fn metrics_are_those_that_the_page_lists_and_every_line_can_be_read() {
         "logberg_kv_command_duration_seconds_count{family=\"hash\"} 2",
         "logberg_kv_command_duration_seconds_count{family=\"set\"} 0",
         "logberg_kv_received_bytes_total 42",
+        "logberg_http_clients 1",
+        "logberg_http_requests_total{method=\"post\",class=\"2xx\"} 1",
+        "logberg_http_requests_total{method=\"post\",class=\"4xx\"} 1",
+        "logberg_http_requests_total{method=\"get\",class=\"2xx\"} 1",
+        "logberg_http_request_duration_seconds_count{method=\"post\"} 2",
+        "logberg_http_request_duration_seconds_count{method=\"get\"} 0",
+        "logberg_http_refused_total{code=\"not-found\"} 1",
     ] {
         assert!(sampled(&text, line), "{line}: {text}");
     }

@@ -44,7 +44,8 @@ impl Collector for Exposition {
         families.of_peers()?;
         families.of_logs()?;
         families.counted_in_logs()?;
-        families.of_the_door()
+        families.of_the_door()?;
+        families.of_http()
     }
 }
 
@@ -488,6 +489,64 @@ impl Families<'_, '_> {
             "Slots that groups led by this node own since, from others",
             kv.moved_slots,
         )
+    }
+
+    /// Where streams and logs are answered over HTTP, and how.
+    fn of_http(&mut self) -> fmt::Result {
+        let figures = self.figures;
+        let Some(http) = &figures.http else {
+            return Ok(());
+        };
+        self.plain(
+            "http_clients",
+            "Connections of clients over HTTP",
+            http.clients as f64,
+        )?;
+        self.counted("http_connections", "Connections taken", http.connections)?;
+        self.counted(
+            "http_connections_refused",
+            "Connections closed at once, since there were as many as may be",
+            http.connections_refused,
+        )?;
+        let requests = http.methods.iter().flat_map(|method| {
+            method.requests.iter().map(|(class, count)| {
+                let method = method.method.clone();
+                let labels = vec![("method", method), ("class", class.clone())];
+                (labels, Counter(*count))
+            })
+        });
+        self.family(
+            "http_requests",
+            "Requests, by the class of their answer's status",
+            None,
+            MetricType::Counter,
+            requests,
+        )?;
+        let durations = http.methods.iter().map(|method| {
+            let labels = vec![("method", method.method.clone())];
+            (labels, Value::Histogram(method.duration.clone()))
+        });
+        self.durations(
+            "http_request_duration",
+            "From a request's head to its answer's, but of live reads",
+            durations,
+        )?;
+        let refused = http.refused.iter();
+        let refused = refused.map(|(code, count)| (vec![("code", code.clone())], Counter(*count)));
+        self.family(
+            "http_refused",
+            "Requests that were refused, by the code in their answer",
+            None,
+            MetricType::Counter,
+            refused,
+        )?;
+        self.plain(
+            "http_live_readers",
+            "Readers who wait for what comes to streams",
+            http.live_readers as f64,
+        )?;
+        self.counted_bytes("http_received", "Received over HTTP", http.received_bytes)?;
+        self.counted_bytes("http_sent", "Sent over HTTP", http.sent_bytes)
     }
 
     fn family(

@@ -25,6 +25,27 @@ pub struct Figures {
     pub logs: Vec<Log>,
     /// Figures of the door for clients of keys.
     pub kv: Option<Kv>,
+    /// Figures of the door for HTTP.
+    pub http: Option<Http>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Http {
+    pub clients: u64,
+    pub connections: u64,
+    pub connections_refused: u64,
+    pub live_readers: u64,
+    pub received_bytes: u64,
+    pub sent_bytes: u64,
+    pub methods: Vec<Method>,
+    pub refused: BTreeMap<String, u64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Method {
+    pub method: String,
+    pub requests: BTreeMap<String, u64>,
+    pub duration: Histogram,
 }
 
 #[derive(Clone, Debug, Deserialize)]

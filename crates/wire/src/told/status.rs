@@ -64,6 +64,9 @@ pub struct NodeStatus {
     /// The HOST:PORT at which it answers clients of keys, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv: Option<String>,
+    /// The HOST:PORT at which it answers over HTTP, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
     /// Whether this is the node that answers.
     #[serde(default, rename = "self")]
     pub is_self: bool,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use letters::{DoorFigures, Family, Fate, Refused};
+use letters::{DoorFigures, Family, Fate, HttpFigures, HttpMethod, Refused};
 use paxos::Role;
 use replica::{Env, Log, LogCounts};
 use serde::Serialize;
@@ -45,6 +45,9 @@ struct Metrics {
     /// Figures of the door for clients of keys, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     kv: Option<DoorMetrics>,
+    /// Figures of the door for HTTP, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<HttpMetrics>,
 }
 
 // A histogram of the door has the steps that all have.
@@ -93,6 +96,30 @@ struct DoorMetrics {
     moved_bytes: u64,
     moved_slots: u64,
     families: Vec<FamilyMetrics>,
+}
+
+#[derive(Serialize)]
+struct HttpMetrics {
+    /// HOST:PORT, as clients reach it.
+    address: String,
+    clients: u64,
+    connections: u64,
+    connections_refused: u64,
+    live_readers: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
+    methods: Vec<MethodMetrics>,
+    /// ⟨code of the refusal, how many⟩
+    refused: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Serialize)]
+struct MethodMetrics {
+    method: &'static str,
+    /// ⟨class of the status, how many⟩
+    requests: BTreeMap<&'static str, u64>,
+    /// The time from a request's head to its answer's; of live reads nothing is said.
+    duration: Histogram,
 }
 
 #[derive(Serialize)]
@@ -209,6 +236,11 @@ impl Node {
                 slots_under_way_ms: self.slots_under_way_ms(),
                 ..DoorMetrics::of(door, &self.config.standing.door)
             }),
+            http: self
+                .config
+                .hosts
+                .http()
+                .map(|http| HttpMetrics::of(http, &self.config.standing.http)),
         })
     }
 }
@@ -245,17 +277,47 @@ impl LogMetrics {
     }
 }
 
+/// A door's histogram, as one of the node.
+fn histogram(counts: impl Iterator<Item = u64>, sum_us: u64) -> Histogram {
+    let mut histogram = Histogram {
+        sum_us,
+        ..Histogram::default()
+    };
+    for (count, counted) in histogram.counts.iter_mut().zip(counts) {
+        *count = counted;
+    }
+    histogram
+}
+
+impl HttpMetrics {
+    fn of(http: &HttpFigures, address: &str) -> HttpMetrics {
+        let methods = HttpMethod::ALL.into_iter().map(|method| {
+            let figures = http.method(method);
+            MethodMetrics {
+                method: method.name(),
+                requests: figures.by_class().collect(),
+                duration: histogram(figures.durations(), figures.sum_us()),
+            }
+        });
+        HttpMetrics {
+            address: address.to_owned(),
+            clients: http.clients.get(),
+            connections: http.connections.get(),
+            connections_refused: http.connections_refused.get(),
+            live_readers: http.live_readers.get(),
+            received_bytes: http.received_bytes.get(),
+            sent_bytes: http.sent_bytes.get(),
+            methods: methods.collect(),
+            refused: http.refused(),
+        }
+    }
+}
+
 impl DoorMetrics {
     fn of(door: &DoorFigures, address: &str) -> DoorMetrics {
         let families = Family::ALL.into_iter().map(|family| {
             let figures = door.family(family);
-            let mut duration = Histogram {
-                sum_us: figures.sum_us(),
-                ..Histogram::default()
-            };
-            for (count, counted) in duration.counts.iter_mut().zip(figures.durations()) {
-                *count = counted;
-            }
+            let duration = histogram(figures.durations(), figures.sum_us());
             let fates = Fate::ALL.into_iter();
             FamilyMetrics {
                 family: family.name(),

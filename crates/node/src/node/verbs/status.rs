@@ -52,6 +52,9 @@ struct NodeStatus {
     /// Where it answers clients of keys, if it does, as far as it said.
     #[serde(skip_serializing_if = "Option::is_none")]
     kv: Option<String>,
+    /// … and over HTTP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<String>,
     /// The versions that the node speaks, as it said last.
     speaks: Option<String>,
     #[serde(rename = "self")]
@@ -168,6 +171,7 @@ impl Node {
         let now = self.env.now;
         let pass = self.pass_of(asker);
         let is_whole = pass.only.is_none();
+        let said = |door: &String| Some(door.clone()).filter(|door| !door.is_empty());
         let known = |bytes: u64| (bytes != u64::MAX).then_some(bytes);
         let mut nodes = vec![NodeStatus {
             id: self.env.own.identity.node.0,
@@ -175,7 +179,8 @@ impl Node {
             alive: true,
             last_heard_ms: None,
             free_bytes: known(self.env.room.free_bytes),
-            kv: Some(self.config.standing.door.clone()).filter(|door| !door.is_empty()),
+            kv: said(&self.config.standing.door),
+            http: said(&self.config.standing.http),
             speaks: Some(self.env.own.speaks.to_string()),
             is_self: true,
         }];
@@ -190,6 +195,9 @@ impl Node {
                     .map(|at| micros(now - at) / 1000),
                 free_bytes: peer.and_then(|p| known(p.said.free_bytes())),
                 kv: self.env.peers.doors.get(id).cloned(),
+                http: peer
+                    .and_then(|peer| peer.said.standing())
+                    .and_then(|standing| said(&standing.http)),
                 speaks: peer.and_then(|p| Some(p.said.speaks()?.to_string())),
                 is_self: false,
             });
