@@ -1,11 +1,12 @@
 //! GET and HEAD: what is there, and what comes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use streams::{Found, From, Lifetime, Path, READ_BYTES_MAX, Read, Standing, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::body::Body;
 use crate::cursor;
@@ -15,6 +16,10 @@ use crate::query::{Live, Query};
 use crate::rights::Asker;
 use crate::serve::Door;
 use crate::space::now_ms;
+
+/// A node that has not seen an offset of a stale read waits for it so long, and looks so often.
+const BEHIND_FOR: Duration = Duration::from_secs(2);
+const BEHIND_AGAIN: Duration = Duration::from_millis(20);
 
 pub fn set(headers: &mut HeaderMap, name: HeaderName, value: impl ToString) {
     if let Ok(value) = HeaderValue::from_str(&value.to_string()) {
@@ -83,13 +88,37 @@ impl Door {
             Live::No | Live::LongPoll => READ_BYTES_MAX,
             Live::Sse => crate::tails::LIVE_BYTES_MAX,
         };
-        let read = self.space.read(path.clone(), from, bytes_max, query.stale);
-        let read = found(read.await?)?;
+        let read = match query.stale {
+            true => self.read_stale(&path, from, bytes_max).await?,
+            false => {
+                let read = self.space.read(path.clone(), from, bytes_max, false);
+                found(read.await?)?
+            }
+        };
         self.note_use(&path, &read.standing).await?;
         match query.live {
             Live::No => self.caught_up(read, from, asked),
             Live::LongPoll => self.long_poll(path, read, query, &asker).await,
             Live::Sse => self.events(path, read, query, asker),
+        }
+    }
+
+    /// Reads what this node has. ‡ Whoever shows an offset was shown the stream as far as there, by another node perhaps: this one may be
+    /// behind it, and its word that there is no such stream or offset would be taken for the cluster's. So it waits a while, and then asks.
+    async fn read_stale(&self, path: &Path, from: From, bytes_max: usize) -> Result<Read, Fault> {
+        let until = Instant::now() + BEHIND_FOR;
+        let mut stale = true;
+        loop {
+            let read = self.space.read(path.clone(), from, bytes_max, stale);
+            let read = read.await?;
+            let is_there = matches!(read, Found::There(_));
+            if is_there || !stale || !matches!(from, From::At(_)) {
+                return found(read);
+            }
+            stale = Instant::now() < until;
+            if stale {
+                sleep(BEHIND_AGAIN).await;
+            }
         }
     }
 

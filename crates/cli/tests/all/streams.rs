@@ -717,3 +717,38 @@ fn a_leader_without_a_door_serves_those_who_ask_at_others() {
     }
     assert_eq!(streams.text(1, "a"), "there and here and there");
 }
+
+/// Another node gave the offset out while this one stood still: it does not say that there is no such offset, or stream.
+#[test]
+fn a_stale_read_at_an_offset_that_its_node_has_not_seen_waits_for_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let streams = Streams::start(directory.path());
+    streams.logberg(&["leader", "move", "default", "--to", "1"]);
+    for turn in 0..5 {
+        streams.cluster.pause(3).expect("it stands still");
+        let name = format!("new-{turn}");
+        assert_eq!(
+            streams.insist(0, "PUT", &name, &[TEXT], b"seen ").status,
+            201
+        );
+        let offset = streams.insist(1, "POST", &name, &[TEXT], b"here ").offset();
+        let appended = streams.insist(0, "POST", &name, &[TEXT], b"and behind");
+        assert_eq!(appended.status, 204);
+        streams.cluster.go_on(3).expect("it goes on");
+        let stale = format!("{name}?offset={offset}&stale=1");
+        // The node may have to find its peers again first, and says so.
+        let mut read = streams.insist(2, "GET", &stale, &[], b"");
+        let (status, text) = (read.status, read.text());
+        assert_eq!(status, 200, "{text}");
+        assert!("and behind".starts_with(&text));
+    }
+    // A stream that is nowhere is nowhere, and so is an offset.
+    let place = streams.ask(0, "HEAD", "new-0", &[], b"").offset();
+    let missing = format!("missing?offset={place}&stale=1");
+    assert_eq!(streams.insist(2, "GET", &missing, &[], b"").status, 404);
+    let behind = format!(
+        "new-0?offset={}&stale=1",
+        place.replace("_000000000000", "_100000000000")
+    );
+    assert_eq!(streams.insist(2, "GET", &behind, &[], b"").status, 400);
+}
