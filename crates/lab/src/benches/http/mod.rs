@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  three nodes ── streams made ── for each load: we ⇄ raw appends ⇄ --reference ── lengths held to what was answered
+//!              ── readers of events at all nodes, one writer ── each message to each of them
 //!              ── one stream written ── read whole at its leader, at a follower ── each byte compared
 //! ```
 //!
@@ -10,15 +11,19 @@
 //! |---|---|
 //! | `target` | a server of the protocol, as a client sees it |
 //! | `appends` | the load: callers of which each appends, waits, and appends again |
+//! | `fanout` | readers of events, and how long a message takes to each |
+//! | `floor` | another server of the protocol, found and started |
 //! | `whole` | a stream that is read from its beginning to its tail |
 //! | `report` | what was measured, as a table and in JSON |
 
 mod appends;
+mod fanout;
+mod floor;
 mod report;
 mod target;
 mod whole;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +33,7 @@ use client::{Client, Timeouts};
 
 use appends::{Load, Turns};
 use bench::latency::rounded;
+use floor::Floor;
 use report::{Peak, Report};
 use target::Target;
 use terminal::show;
@@ -46,12 +52,14 @@ const HELP: &str = "\
 Each client appends to one stream after the other, waits for the answer, and appends again. Clients
 are threads of this process, which shares the processors with the nodes, and ask the node that leads.
 In turns with us, on the same disk: raw appends of as many bytes, each waited for (beside one client),
-and with --reference another server of the Durable Streams Protocol, which you start before. At the
-end the streams' lengths are held to what was answered: ends with 1 if an append is lost or there twice.
+and another server of the Durable Streams Protocol: with --floor the vendor's own, which is started (to get it:
+cargo install durable-streams --root DIR), with --reference one that you started before. Then one writer
+sends a message each 100 ms, for 10 s, to readers of events at all three nodes. At the end the streams' lengths are held to what was answered: ends with 1 if an append is lost or there twice.
 
 Example:
   logberg-lab bench http
-  logberg-lab bench http --clients 1,64,256 --streams 1,1000 --seconds 6 --times 3
+  logberg-lab bench http --streams 1,1000,1000000 --readers 1000,10000 --seconds 6 --times 3
+  logberg-lab bench http --floor ~/floor
   logberg-lab bench http --reference http://127.0.0.1:4500/v1/stream";
 
 /// Measure named streams over HTTP: appends beside raw appends and another server, and whole reads
@@ -59,10 +67,10 @@ Example:
 #[command(after_help = HELP)]
 pub struct Arguments {
     /// Clients at a time; each count is a load
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,64", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,64,256", value_parser = clap::value_parser!(u32).range(1..=1000))]
     clients: Vec<u32>,
     /// Streams that are appended to in turn; each count is a load
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,1000", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     streams: Vec<u32>,
     /// Bytes of an append
     #[arg(long, value_name = "BYTES", default_value = "256", value_parser = value_bytes)]
@@ -74,8 +82,14 @@ pub struct Arguments {
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     times: u32,
     /// Bytes of the stream that is read whole
-    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = read_bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "1GB", value_parser = read_bytes)]
     read_bytes: u64,
+    /// Readers of events at a time, over all nodes; 0 is none
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1000", value_parser = clap::value_parser!(u32).range(0..=18_000))]
+    readers: Vec<u32>,
+    /// Where the vendor's server is installed; it is started, and measured in turns
+    #[arg(long, value_name = "DIR", conflicts_with = "reference")]
+    floor: Option<PathBuf>,
     /// Another server, measured in turns: its address up to the streams' names
     #[arg(long, value_name = "URL")]
     reference: Option<String>,
@@ -107,7 +121,9 @@ const POLL: Duration = Duration::from_millis(20);
 /// Before anything is counted.
 const WARM_UP: Duration = Duration::from_millis(500);
 /// More appends than that a second are not to be expected, and so many bytes stand around each.
-const PER_S_MAX: f64 = 50_000.0;
+const PER_S_MAX: f64 = 20_000.0;
+/// A stream that was made.
+const STREAM_BYTES: f64 = 600.0;
 const AROUND: f64 = 300.0;
 const OTHER_BYTES: f64 = 1e9;
 
@@ -133,18 +149,24 @@ impl Arguments {
         let loads = (self.clients.len() * self.streams.len()) as f64;
         let turns = loads * f64::from(self.times) * (self.seconds + WARM_UP.as_secs_f64());
         let appended = turns * PER_S_MAX * (self.value_size as f64 + AROUND);
+        let made = self.streams.iter().map(|streams| f64::from(*streams));
+        let appended = appended.min(turns * 200e6) + made.sum::<f64>() * STREAM_BYTES;
         // To logs, to rows, and to rows that are merged.
-        let bytes = (appended.min(turns * 200e6) + self.read_bytes as f64) * 3.0 + OTHER_BYTES;
+        let bytes = (appended + self.read_bytes as f64) * 3.0 + OTHER_BYTES;
         (bytes * f64::from(NODES)) as u64
     }
 
     fn measure(&self, scratch: &Scratch, machine: Machine) -> Result<Report> {
+        let floor = self.floor.as_deref().map(floor::found).transpose()?;
         let watch = Watch::new(0);
         watch.says("starting three nodes");
         let nodes = Nodes::start(&scratch.path().join("nodes"))?;
         let leader = nodes.leader()?;
         let ours = Target::new(&nodes.url(leader), self.most_clients());
-        let reference = self.reference.as_deref();
+        let floor = floor.map(|program| Floor::start(&program, &scratch.path().join("floor")));
+        let floor = floor.transpose()?;
+        let reference = floor.as_ref().map(|floor| floor.url.as_str());
+        let reference = reference.or(self.reference.as_deref());
         let reference = reference.map(|url| Target::new(url, self.most_clients()));
         let length = appends::Length {
             warm_up: WARM_UP,
@@ -157,6 +179,7 @@ impl Arguments {
             times: self.times,
             cells: Vec::new(),
             read_bytes: self.read_bytes,
+            fanouts: Vec::new(),
             whole_reads: Vec::new(),
             lost_appends: 0,
             doubled_appends: 0,
@@ -168,7 +191,9 @@ impl Arguments {
             watch.says(format!("making {streams} streams"));
             let prefix = format!("of-{streams}");
             for target in reference.iter().chain([&ours]) {
-                target.make(&prefix, *streams)?;
+                target.make(&prefix, *streams, |made| {
+                    watch.says(format!("making {streams} streams: {made}"));
+                })?;
             }
             let (mut answered, mut unknown) = (0, 0);
             for clients in &self.clients {
@@ -201,6 +226,13 @@ impl Arguments {
             let there = ours.bytes_of(&prefix)? / self.value_size;
             report.lost_appends += answered.saturating_sub(there);
             report.doubled_appends += there.saturating_sub(answered + unknown);
+        }
+        let urls: Vec<String> = (1..=NODES).map(|node| nodes.url(node)).collect();
+        for readers in self.readers.iter().filter(|readers| **readers > 0) {
+            watch.says(format!("{readers} readers of events"));
+            let places = (&urls[..], leader as usize - 1);
+            let fanout = fanout::measure(&ours, places, *readers, || nodes.cpu())?;
+            report.fanouts.push(fanout);
         }
         self.read_whole(&nodes, leader, &watch, &mut report)?;
         for node in 1..=NODES {
@@ -258,7 +290,7 @@ impl Nodes {
         // The first stream makes the space.
         let door = Target::new(&nodes.url(1), 1);
         let deadline = Instant::now() + READY;
-        while let Err(error) = door.make("first", 1) {
+        while let Err(error) = door.make("first", 1, |_| {}) {
             go_on()?;
             if Instant::now() > deadline {
                 return Err(error);

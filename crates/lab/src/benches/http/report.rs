@@ -1,5 +1,6 @@
 //! The figures, as a table and in JSON.
 
+use super::fanout::Fanout;
 use anyhow::Result;
 use serde::Serialize;
 use terminal::show;
@@ -13,6 +14,7 @@ pub struct Report {
     pub times: u32,
     pub cells: Vec<Cell>,
     pub read_bytes: u64,
+    pub fanouts: Vec<Fanout>,
     pub whole_reads: Vec<WholeRead>,
     /// Answered and not there.
     pub lost_appends: u64,
@@ -79,6 +81,26 @@ impl Report {
         ];
         let rows = self.cells.iter().map(Cell::row).collect();
         show::print(show::rows(&headings, rows))?;
+        for fanout in &self.fanouts {
+            let Fanout {
+                readers,
+                messages,
+                p50_ms,
+                p99_ms,
+                max_ms,
+                at_leader_p50_ms,
+                at_followers_p50_ms,
+                append_p50_ms,
+                missing,
+                ended,
+                wrong,
+                cpu_us_per_event,
+                ..
+            } = fanout;
+            show::print(format!(
+                "{messages} messages to {readers} readers of events: p50 {p50_ms} ms ({at_leader_p50_ms} at the leader, {at_followers_p50_ms} at the others), p99 {p99_ms} ms, max {max_ms} ms (an append {append_p50_ms} ms), nodes' CPU {cpu_us_per_event} µs each; missing {missing}, wrong {wrong}, connections ended {ended}"
+            ))?;
+        }
         for read in &self.whole_reads {
             let WholeRead {
                 place,

@@ -1,5 +1,7 @@
 //! A server of the Durable Streams Protocol, as a client sees it.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -7,8 +9,14 @@ use serde_json::Value;
 use ureq::Agent;
 use ureq::http::Response;
 
+use testbed::scratch::go_on;
+
 const PATIENCE: Duration = Duration::from_secs(10);
 const CONTENT_TYPE: &str = "application/octet-stream";
+const TEXT: &str = "text/plain";
+/// Streams are made by so many at a time.
+const MAKERS: u32 = 32;
+const SAYS_EVERY: u32 = 1_000;
 /// An answer is no longer than that.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 
@@ -47,13 +55,49 @@ impl Target {
         format!("{}/{prefix}-{number}", self.url)
     }
 
-    pub fn make(&self, prefix: &str, streams: u32) -> Result<()> {
-        for number in 0..u64::from(streams) {
-            let url = self.of_stream(prefix, number);
-            let put = self.agent.put(&url).header("Content-Type", CONTENT_TYPE);
-            let answer = put.send_empty().with_context(|| format!("PUT {url}"))?;
-            check(&url, answer)?;
-        }
+    /// Makes so many streams. `says`: how many there are.
+    pub fn make(&self, prefix: &str, streams: u32, says: impl Fn(u32) + Sync) -> Result<()> {
+        let next = AtomicU32::new(0);
+        let makers = MAKERS.min(streams);
+        let make = || -> Result<()> {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= streams {
+                    return Ok(());
+                }
+                if number.is_multiple_of(SAYS_EVERY) {
+                    go_on()?;
+                    says(number);
+                }
+                self.make_one(&self.of_stream(prefix, u64::from(number)), CONTENT_TYPE)?;
+            }
+        };
+        thread::scope(|scope| {
+            let makers: Vec<_> = (0..makers).map(|_| scope.spawn(make)).collect();
+            let mut made = makers.into_iter().map(|maker| match maker.join() {
+                Ok(made) => made,
+                Err(_) => bail!("a maker of streams panicked"),
+            });
+            made.try_for_each(|made| made)
+        })
+    }
+
+    fn make_one(&self, url: &str, media: &str) -> Result<()> {
+        let put = self.agent.put(url).header("Content-Type", media);
+        let answer = put.send_empty().with_context(|| format!("PUT {url}"))?;
+        check(url, answer)?;
+        Ok(())
+    }
+
+    /// A stream of text, of this name.
+    pub fn make_text(&self, name: &str) -> Result<()> {
+        self.make_one(&self.of_stream(name, 0), TEXT)
+    }
+
+    pub fn append_text(&self, name: &str, text: &[u8]) -> Result<()> {
+        let url = self.of_stream(name, 0);
+        let post = self.agent.post(&url).header("Content-Type", TEXT);
+        check(&url, post.send(text)?)?;
         Ok(())
     }
 

@@ -23,7 +23,7 @@ const PERIOD: usize = 65_521;
 
 impl Whole {
     pub fn write(target: &Target, bytes: u64) -> Result<Whole> {
-        target.make(NAME, 1)?;
+        target.make(NAME, 1, |_| {})?;
         let all = (0..PERIOD + PIECE_BYTES).map(|at| (at % PERIOD * 7 % 251) as u8);
         let whole = Whole {
             bytes,
