@@ -15,6 +15,7 @@ mod answered;
 mod conduct;
 mod content;
 mod corrupt;
+mod http;
 mod kv;
 mod leaders;
 mod ledger;
@@ -94,6 +95,15 @@ Example: one minute of it, which CI runs; half an hour
   logberg-lab torture --kv --minutes 1
   logberg-lab torture --kv --minutes 30 --seed 5 --json
 
+With --http the nodes serve named streams, and clients append to them over HTTP, as producers and without numbers, and
+read them, while the leader moves and the same faults come. At the end each stream is read whole at every node, and of
+each it is said whether an order explains all that its clients were answered: no append is lost or there twice, none is
+there that a node said was not done, and no read misses what was answered before it.
+
+Example: one minute of it, which CI runs; half an hour
+  logberg-lab torture --http --minutes 1
+  logberg-lab torture --http --minutes 30 --seed 5 --clients 24 --json
+
 With --namespaces, as root, it does a third thing: worlds at random, each a cluster of 3 to 5 nodes in network
 namespaces of their own, which nobody outside sees and which end with the command. Cables are pulled, pairs of nodes
 and single directions are cut, a disk of 1 GiB is filled, nodes are killed and stopped, lose their disks and are
@@ -160,13 +170,16 @@ pub struct Arguments {
     #[arg(long, requires = "namespaces")]
     where_allowed: bool,
     /// The nodes serve keys, and clients of Redis Cluster use them: every answer is judged
-    #[arg(long, conflicts_with_all = ["logs", "rate", "rests", "namespaces"])]
+    #[arg(long, group = "doors", conflicts_with_all = ["logs", "rate", "rests", "namespaces"])]
     kv: bool,
+    /// The nodes serve named streams over HTTP, and clients use them: every answer is judged
+    #[arg(long, group = "doors", conflicts_with_all = ["logs", "rate", "rests", "namespaces"])]
+    http: bool,
     /// Groups that serve keys [default: one for each node]
     #[arg(long, value_name = "N", requires = "kv", value_parser = clap::value_parser!(u16).range(1..=64))]
     groups: Option<u16>,
-    /// Clients of keys
-    #[arg(long, value_name = "N", default_value_t = 8, requires = "kv", value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// Clients of keys, or of streams
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "doors", value_parser = clap::value_parser!(u32).range(1..=100))]
     clients: u32,
     /// Have the nodes break this rule, to see that it is seen: of a program that was built with the feature `mutations`
     #[arg(long, value_name = "RULE", requires = "kv", hide = true)]
@@ -205,6 +218,9 @@ impl Arguments {
         if self.kv {
             return kv::run(&self, json);
         }
+        if self.http {
+            return http::run(&self, json);
+        }
         if let Some(rounds) = self.rests {
             return rests::run(&self, rounds, json);
         }
@@ -241,7 +257,7 @@ impl Arguments {
 
     /// What is to be done to the nodes, each kind once.
     fn faults(&self) -> Vec<Kind> {
-        let mut kinds = match (self.faults.is_empty(), self.kv) {
+        let mut kinds = match (self.faults.is_empty(), self.kv || self.http) {
             (true, true) => Kind::all_of_keys(),
             (true, false) => Kind::all(),
             (false, _) => self.faults.clone(),

@@ -5,7 +5,7 @@
 //!                          rules               signals
 //! ```
 //!
-//! Where keys are served each node has a second proxy, for clients of keys.
+//! Where keys or streams are served each node has a second proxy, for clients of those.
 //!
 //! Nodes advertise their proxies' addresses and know of no others. The rack itself asks them at the
 //! addresses where they listen, which no partition cuts off.
@@ -27,7 +27,7 @@ use testbed::scratch::go_on;
 pub struct Rack {
     pub cluster: LocalCluster,
     proxies: Vec<Proxy>,
-    /// Of clients of keys; empty where none are served.
+    /// Of clients of keys, or over HTTP; empty where neither are served.
     doors: Vec<Proxy>,
     pub nodes: u32,
 }
@@ -54,7 +54,11 @@ impl Rack {
             fault_files: true,
             ..options
         };
-        let kv_ports = options.kv_ports.clone();
+        let serves_keys = !options.kv_ports.is_empty();
+        let ports = match serves_keys {
+            true => options.kv_ports.clone(),
+            false => options.http_ports.clone(),
+        };
         let mut cluster = LocalCluster::prepare(options)?;
         let proxies: Vec<Proxy> = cluster
             .addresses()
@@ -62,11 +66,11 @@ impl Rack {
             .map(|address| Proxy::start(address).context("cannot start a proxy"))
             .collect::<Result<_>>()?;
         cluster.advertise(proxies.iter().map(Proxy::address).collect());
-        let doors: Vec<Proxy> = kv_ports
+        let doors: Vec<Proxy> = ports
             .iter()
             .map(|port| Proxy::start(&format!("127.0.0.1:{port}")).context("cannot start a proxy"))
             .collect::<Result<_>>()?;
-        if !doors.is_empty() {
+        if serves_keys {
             cluster.advertise_kv(doors.iter().map(Proxy::address).collect());
         }
         cluster.launch()?;
@@ -84,7 +88,7 @@ impl Rack {
         self.proxies.iter().map(Proxy::address).collect()
     }
 
-    /// Where clients of keys find the nodes.
+    /// Where clients of keys, or over HTTP, find the nodes.
     pub fn doors(&self) -> Vec<String> {
         self.doors.iter().map(Proxy::address).collect()
     }

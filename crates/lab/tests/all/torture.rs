@@ -153,6 +153,57 @@ fn answers_of_before_in_the_place_of_present_ones_are_found() {
     assert!(said.contains("have no order"), "{said}");
 }
 
+#[test]
+fn twelve_seconds_of_faults_leave_an_order_of_all_that_clients_of_streams_were_answered() {
+    let directory = tempfile::tempdir().expect("a place");
+    let arguments = "--http --minutes 0.2 --faults kill,stop,partition,lose-state --seed 25";
+    let (output, report) = run(directory.path(), arguments);
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    assert_eq!(number(&report, "violations_count"), 0);
+    assert_eq!(number(&report, "streams"), number(&report, "linearizable"));
+    let requests = &report["requests"];
+    // Each stream is read whole at each node, at the end.
+    assert!(
+        number(requests, "reads") >= 18 && number(requests, "peeks") > 0,
+        "{report}"
+    );
+    assert!(number(requests, "appends") > 100, "{report}");
+    assert!(
+        report["faults"]
+            .as_object()
+            .is_some_and(|faults| !faults.is_empty()),
+        "{report}"
+    );
+    assert_eq!(entries(directory.path()), Vec::<PathBuf>::new());
+    assert_eq!(processes(directory.path()), Vec::<String>::new());
+}
+
+#[test]
+fn streams_that_are_put_back_to_what_they_were_and_reads_of_before_are_found() {
+    for sabotage in [
+        "--faults kill --sabotage rewind",
+        "--faults stop --sabotage stale-reads",
+    ] {
+        let directory = tempfile::tempdir().expect("a place");
+        let (output, report) = run(
+            directory.path(),
+            &format!("--http --minutes 0.12 {sabotage}"),
+        );
+        assert_eq!(output.status.code(), Some(1), "{report}");
+        assert!(number(&report, "violations_count") > 0, "{report}");
+        // The histories are there, and say so again.
+        let kept = PathBuf::from(report["kept"].as_str().expect("a path"));
+        let files = entries(&kept.join("history"));
+        assert_eq!(files.len() as u64, number(&report, "streams"));
+        let wrong = files.iter().filter(|path| {
+            let text = fs::read_to_string(path).expect("a history");
+            let history = history::parse(&text).expect("well-formed");
+            !history::check(&history).is_ok_and(|violations| violations.is_empty())
+        });
+        assert!(wrong.count() > 0, "{report}");
+    }
+}
+
 /// A rest is what leaves the last command of log 0 unknown on every disk. Twenty rounds with longer ones are
 /// for `logberg-lab torture --rests 20`.
 #[test]
