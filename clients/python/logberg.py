@@ -32,6 +32,8 @@ SILENCE_SECONDS_MAX = 8.0
 AGAIN_AFTER_SECONDS = 0.1
 WINDOW_BYTES = 4 << 20
 DATA_BYTES_MAX = 4 << 20
+# So many bytes are a sign that the rest of what is owed comes too.
+BYTES_MIN = 256
 # The codes of docs/wire.md after which the same request may succeed, there or elsewhere.
 TRY_AGAIN = {"not-leader", "no-quorum", "not-here", "shutting-down", "overloaded", "not-in-force", "too-late"}
 
@@ -154,6 +156,7 @@ class _Link:
             raise _Lost(f"{server}: {error}") from None
         self.socket.settimeout(SILENCE_SECONDS_MAX)
         self.server, self.came = server, bytearray()
+        self.owed()
         try:
             self.socket.sendall(line)
         except OSError as error:
@@ -163,7 +166,12 @@ class _Link:
     def close(self):
         self.socket.close()
 
+    def owed(self):
+        """From now on the other side has its time for what it owes, or for the next bytes of that: drop by drop is silence."""
+        self.waited, self.came_since = 0.0, 0
+
     def more(self):
+        began = time.monotonic()
         try:
             piece = self.socket.recv(256 << 10)
         except (BlockingIOError, InterruptedError):
@@ -173,6 +181,11 @@ class _Link:
         if not piece:
             raise _Lost(f"{self.server}: the connection ended")
         self.came += piece
+        self.waited, self.came_since = self.waited + time.monotonic() - began, self.came_since + len(piece)
+        if self.came_since >= BYTES_MIN:
+            self.owed()
+        elif self.waited > SILENCE_SECONDS_MAX:
+            raise _Lost(f"{self.server}: an answer that comes drop by drop")
         return True
 
     def line_that_came(self, bytes_max=LINE_BYTES_MAX):
@@ -186,6 +199,7 @@ class _Link:
         return line
 
     def line(self, bytes_max=LINE_BYTES_MAX):
+        self.owed()
         while (line := self.line_that_came(bytes_max)) is None:
             self.more()
         return line
@@ -449,12 +463,16 @@ class Writer:
         """Flushes, and ends the stream for good: readers who follow it hear `closed`."""
         if self.closed:
             return
-        while True:
+        self.flush()
+        until = time.monotonic() + self.client.timeout
+        while not self._closes():
+            # A change of leader cut the stream before it was closed, which does not happen again and again.
+            if time.monotonic() >= until:
+                raise Unreachable(f"not closed within {self.client.timeout} s, though all of it is acknowledged")
+            time.sleep(AGAIN_AFTER_SECONDS)
             self.flush()
-            if self._closes():
-                self.closed = True
-                self.abandon()
-                return
+        self.closed = True
+        self.abandon()
 
     def abandon(self):
         """Ends the connection and leaves the stream as a vanished writer does: it is cut 10 s later."""

@@ -110,6 +110,12 @@ def _continued_by_another():
     return [OPENED + ACKED, END, by_another, with_bytes], write
 
 
+def _never_closed():
+    """The close is refused as after a change of leader, again and again."""
+    again = [b"stream 1.1.2 at=5\n" + HEARS, b"error superseded: It is over.\n"]
+    return [OPENED + ACKED, b"error superseded: It is over.\n"] + 100 * again, _append()[1]
+
+
 def _told(case, timeout=5.0):
     answers, act = case
     liar = Liar(answers)
@@ -131,11 +137,13 @@ def lies(*_):
                 wrong.append(f"{kind}, {name}: {told}")
     if (told := _told(_continued_by_another())) != "Superseded":
         wrong.append(f"a continuation of somebody else: {told}")
+    if (told := _told(_never_closed(), timeout=0.5)) != "Unreachable":
+        wrong.append(f"a close that is refused for ever: {told}")
     for follow in (None, True):
         wrong += _signs_of_life(follow)
     if wrong:
         raise AssertionError("; ".join(wrong))
-    return f"{len(READS) + len(APPENDS) + 3} lies, none believed"
+    return f"{len(READS) + len(APPENDS) + 4} lies, none believed"
 
 
 def _signs_of_life(follow):

@@ -14,7 +14,7 @@ Exit codes:
   3  nobody reachable, no quorum, or no answer in time
   4  refused: the log has a writer or too many streams, another writer took over, a disk is full,
      too great a risk, a node cannot lead, a directory is in use or not empty, a place lies
-     behind the end, a log has too few voters for so many copies, a token is asked for, or the
+     beyond the end, a log has too few voters for so many copies, a token is asked for, or the
      one that was shown does not allow it
   5  no such log, stream, node or file
   6  bytes arrived damaged, or a node answered what cannot be

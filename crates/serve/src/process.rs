@@ -226,7 +226,11 @@ pub fn serve(
     drop(disk);
     ran?;
     if let Some(why) = node.failure() {
-        return Err(Failure::new(Kind::Failure, why.to_owned()).into());
+        let kind = match node.refuses_its_directory() {
+            true => Kind::Lost,
+            false => Kind::Failure,
+        };
+        return Err(Failure::new(kind, why.to_owned()).into());
     }
     Ok(())
 }

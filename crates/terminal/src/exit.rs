@@ -6,7 +6,7 @@
 //! | 1 | failure |
 //! | 2 | wrong usage |
 //! | 3 | nobody reachable, no quorum, or no answer in time |
-//! | 4 | refused: the log has a writer, another writer took over, a disk is full, a place behind the end, too few voters for so many copies, a log has too many streams, a node cannot lead, too great a risk, a directory of something else, no token, or none that allows it |
+//! | 4 | refused: the log has a writer, another writer took over, a disk is full, a place beyond the end, too few voters for so many copies, a log has too many streams, a node cannot lead, too great a risk, a directory of something else, no token, or none that allows it |
 //! | 5 | no such log, stream, node or file |
 //! | 6 | bytes arrived damaged, or a node answered what cannot be |
 //! | 7 | the bytes asked for were trimmed |

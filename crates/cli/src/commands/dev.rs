@@ -288,13 +288,16 @@ impl Arguments {
         let apart = apart.map(|lag| format!("\nEach way between nodes takes {lag} longer"));
         let apart = apart.unwrap_or_default();
         show::print(format_args!(
-            "{} nodes run at {servers}\nData and logs are in {}{apart}\n\n\
+            "{} at {servers}\nData and logs are in {}{apart}\n\n\
              In another terminal:\n  \
              echo hello | logberg {server}append main\n  \
              logberg {server}read main\n  \
              logberg {server}status\n{keys}{streams}\n\
              Ctrl-C stops them; the same command brings them back.",
-            layout.nodes,
+            match layout.nodes {
+                1 => "1 node runs".to_owned(),
+                nodes => format!("{nodes} nodes run"),
+            },
             self.dir.display()
         ))
     }

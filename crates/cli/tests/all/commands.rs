@@ -407,7 +407,7 @@ fn a_busy_log_is_refused_with_4() {
     let sentence = err(&output);
     assert_eq!(
         sentence,
-        "logberg: log \"main\" has an active writer (stream 1.1.1); wait for it (`--wait`, `mode=wait`) or take over (`--takeover`, `mode=takeover`)\n"
+        "logberg: log \"main\" has an active writer (stream 1.1.1); wait for it (`--wait`) or take over (`--takeover`)\n"
     );
     let output = run(&cluster, &["append", "main", "--takeover"]);
     assert_eq!(code(&output), Some(0), "{}", err(&output));

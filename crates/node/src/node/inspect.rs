@@ -82,6 +82,11 @@ impl Node {
         self.cluster.directory.halted().map(ToString::to_string)
     }
 
+    /// Whether its directory is an old copy: no node starts from it again.
+    pub fn refuses_its_directory(&self) -> bool {
+        self.past.refused().is_some()
+    }
+
     /// Whether it hears that node.
     pub fn hears_node(&self, node: NodeId) -> bool {
         self.peers.is_alive(node)

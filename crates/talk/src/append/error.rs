@@ -15,7 +15,7 @@ pub enum AppendError {
         "there is no log {log:?}; `logberg log list` lists them, `logberg log create` makes one"
     )]
     UnknownLog { log: String },
-    #[error("log {log:?} has an active writer{}; wait for it (`--wait`, `mode=wait`) or take over (`--takeover`, `mode=takeover`)", named(.stream))]
+    #[error("log {log:?} has an active writer{}; wait for it (`--wait`) or take over (`--takeover`)", named(.stream))]
     Busy {
         log: String,
         stream: Option<StreamName>,
