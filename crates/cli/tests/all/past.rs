@@ -33,7 +33,7 @@ fn an_old_copy_of_a_directory_is_refused_by_name_at_every_start_and_the_newer_on
     copy_tree(&copy, &data);
     // It ends by itself, and says who refused it.
     let ended = cluster.nodes[2].run();
-    assert_eq!(ended.status.code(), Some(1), "{}", err(&ended));
+    assert_eq!(ended.status.code(), Some(9), "{}", err(&ended));
     let said = err(&ended);
     let sentence = said.lines().last().unwrap_or_default();
     assert!(sentence.contains("is an old copy: node "), "{said}");
