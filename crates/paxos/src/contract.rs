@@ -305,6 +305,13 @@ pub enum Note {
         /// The reason.
         reason: StepDownReason,
     },
+    /// The leader hands over to a successor, perhaps this replica: nothing is wrong with it.
+    HandsOver {
+        /// The leader so far.
+        from: NodeId,
+        /// The term of the successor.
+        term: Term,
+    },
     /// Phase 1 is done again, in a later term.
     PhaseOneAgain {
         /// The later term.

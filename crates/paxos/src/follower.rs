@@ -8,8 +8,8 @@ use crate::leadership::Stage;
 use crate::mutation::{self, Mutation};
 use crate::safety::{is_credible, is_credible_term};
 use crate::{
-    Digest, Finishing, Ignored, Message, NodeId, Promise, PromisedTerm, Proposal, RecordNumber,
-    Slot, SlotRange, Term, Time,
+    Digest, Finishing, Ignored, Message, NodeId, Note, Promise, PromisedTerm, Proposal,
+    RecordNumber, Slot, SlotRange, Term, Time,
 };
 
 /// An acceptance announced and not known chosen: repeated until the leader shows that it heard.
@@ -65,6 +65,10 @@ impl Engine {
         if term.owner != from && !speaks_for_it && !mutation::is(Mutation::TermsOfStrangers) {
             self.ignore(from, Ignored::NotOwner);
             return;
+        }
+        let leads = self.leader().is_some_and(|(leader, _)| leader == from);
+        if term.owner != from && leads {
+            self.note(Note::HandsOver { from, term });
         }
         if term.owner == self.config.node {
             self.on_succession(from, term);

@@ -11,6 +11,8 @@ use serde::Serialize;
 pub struct LogCounts {
     /// Phase 1 begun without being leader.
     pub candidacies: u64,
+    /// Leaders that handed over, as they said.
+    pub handed_over: u64,
     /// Phase 1 done: this replica led.
     pub elections_won: u64,
     /// Phase 1 begun again above a later term, or without nodes whose bytes cannot be had.
@@ -97,6 +99,7 @@ impl LogCounts {
     pub(crate) fn note(&mut self, note: &Note) {
         match note {
             Note::StandingForElection { .. } => self.candidacies += 1,
+            Note::HandsOver { .. } => self.handed_over += 1,
             Note::PhaseOneAgain { .. } => self.phase_one_again += 1,
             Note::CastingVote { .. } => self.casting_votes += 1,
             Note::Refused { .. } => self.refused += 1,

@@ -395,6 +395,23 @@ fn the_three_states_and_how_status_ends() {
     cluster.wait_whole();
 }
 
+/// Who balances leaders, or restarts nodes one after the other, moves them often.
+#[test]
+fn leaders_that_are_moved_on_purpose_are_no_trouble_however_many() {
+    let cluster = observed();
+    for _ in 0..5 {
+        let leader = cluster.leader("main");
+        let next = cluster.nodes[(leader + 1) % 3].id.to_string();
+        cluster.run_well(&["leader", "move", "main", "--to", &next]);
+    }
+    cluster.run_well(&["status", "--wait", "--timeout", "60"]);
+    for node in &cluster.nodes {
+        let status = node.status().expect("it answers");
+        // One that is over is told for a while.
+        assert!(warning(&status, "leader-flapping").is_none(), "{status}");
+    }
+}
+
 /// Whoever waits right behind a death, or at a node that has heard nobody since it started, is not told of what was.
 #[test]
 fn who_waits_for_health_is_not_told_of_a_while_ago() {

@@ -47,6 +47,8 @@ pub(super) struct Tenure {
     pub leaderless_since: Option<Time>,
     /// The times when another node led, or one again.
     pub changes: VecDeque<Time>,
+    /// The leaders so far that handed over.
+    pub handed_over: u64,
     pub candidacies: u64,
     /// The first unchosen slot, when it was looked at.
     pub chosen: Option<(Time, paxos::Slot)>,

@@ -201,7 +201,12 @@ impl Judged<'_> {
             let tenure = self.board.tenures.entry(*id).or_default();
             let leader = log.engine().leader().map(|(node, _)| node);
             if leader.is_some() && leader != tenure.leader {
-                if tenure.leader.is_some() {
+                // A leader that handed over was asked to, or stops: that is no sign of trouble, however often it comes.
+                let counts = log.counts();
+                let handed_over = counts.handed_over + counts.stepped_down_when_asked;
+                let is_planned = handed_over > tenure.handed_over;
+                tenure.handed_over = handed_over;
+                if tenure.leader.is_some() && !is_planned {
                     tenure.changes.push_back(now);
                 }
                 tenure.leader = leader;

@@ -151,6 +151,7 @@ pub fn role_of(role: Role) -> String {
 fn noted(note: &Note) -> String {
     match note {
         Note::StandingForElection { term } => format!("stands for election in {term}"),
+        Note::HandsOver { from, term } => format!("hears that {from} hands over, to {term}"),
         Note::SteppedDown { term, reason } => format!("stepped down from {term}: {reason:?}"),
         Note::PhaseOneAgain { term } => format!("does phase 1 again, in {term}"),
         Note::CastingVote { term } => format!("casts its vote for {term}"),
