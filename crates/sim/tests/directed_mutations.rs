@@ -70,7 +70,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 113] = [
+const RULES: [(Mutation, fn()); 114] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
