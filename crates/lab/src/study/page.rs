@@ -91,11 +91,11 @@ impl Run {
                 .map(|(name, count)| format!("{name}: {count}"));
             remarks.push(counts.collect::<Vec<_>>().join(", "));
         }
-        if self.proves_nothing() {
-            remarks.push(
-                "the same variant twice was told apart: this run proves nothing; the machine did something else meanwhile"
-                    .to_owned(),
-            );
+        for x in self.proves_nothing_at() {
+            remarks.push(format!(
+                "at {x} {} the same variant twice was told apart: nothing is proved there; the machine may have done something else meanwhile",
+                self.run.x
+            ));
         }
         if self.pairs.iter().any(|pair| !pair.beside) {
             remarks.push("pairs measured apart lie minutes from each other: a slow minute is in one of them alone".to_owned());

@@ -193,6 +193,15 @@ impl<'a> Experiment<'a> {
         Ok(complete)
     }
 
+    /// Whether it differs from the base by its ink alone.
+    fn is_like_the_base(&self, id: &str) -> bool {
+        let lag = |wanted: &str| {
+            let found = self.variants.iter().find(|(id, _)| id == wanted);
+            found.map(|(_, kind)| kind.lag)
+        };
+        lag(id) == lag(self.base)
+    }
+
     fn ids(&self) -> Vec<String> {
         self.variants.iter().map(|(id, _)| id.clone()).collect()
     }
@@ -205,7 +214,7 @@ impl<'a> Experiment<'a> {
         let of = |wanted: &str| named().find(|(id, _)| *id == wanted);
         let mut pairs: Vec<(&str, &str)> = ids
             .iter()
-            .filter(|id| *id != self.base)
+            .filter(|id| *id != self.base && self.is_like_the_base(id))
             .map(|id| (&**id, self.base))
             .collect();
         pairs.extend(self.also.iter().map(|(a, b)| (&**a, &**b)));

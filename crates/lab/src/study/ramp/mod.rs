@@ -232,6 +232,7 @@ impl Latency {
             "ram+lag",
         );
         experiment.published("4.1.4", &["1 proposer, lag"]);
+        experiment.also_pair("disk", "ram");
         experiment.also_pair("ram+lag", "ram");
         let run = experiment.by_machines(&machines, self.size)?;
         finish(run, &self.common, (json, report), |run| {
