@@ -231,7 +231,10 @@ impl Report {
         if self.wrong_worlds.is_empty() {
             return Ok(());
         }
-        let mut sentence = format!("something is wrong in {} worlds", self.wrong_worlds.len());
+        let mut sentence = format!(
+            "something is wrong in {}",
+            quantity::counted(self.wrong_worlds.len() as u64, "world")
+        );
         if self.lost_bytes > 0 {
             sentence = format!(
                 "{} acknowledged bytes are lost; {sentence}",

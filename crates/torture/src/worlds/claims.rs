@@ -93,11 +93,12 @@ fn warns(status: &Status, code: &str, about: u64) -> bool {
 }
 
 /// Warnings of what the machine does, or of how the cluster was built. They are no word about a fault.
-const NO_MATTER: [&str; 8] = [
+const NO_MATTER: [&str; 9] = [
     "disk-slow",
     "disk-stalled",
     "election",
     "few-copies",
+    "insecure",
     "leader-flapping",
     "process-paused",
     "replica-slow",
