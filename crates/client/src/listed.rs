@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::StreamName;
 use wire::told::StreamInfo;
 
-/// What keeps this from being the streams of a log, if anything does.
+/// The contradiction that keeps this from being the streams of a log, if there is one.
 pub(crate) fn contradiction<'a>(
     streams: impl Iterator<Item = &'a StreamInfo> + Clone,
 ) -> Option<String> {
@@ -62,7 +62,7 @@ mod tests {
             }),
             ..stream(name, 9, 0)
         };
-        // What 1.1.1 was may be gone altogether.
+        // Stream 1.1.1 may be gone altogether.
         let good = [continues("1.1.2", "1.1.1"), stream("2.1.1", 7, 7)];
         assert_eq!(contradiction(good.iter()), None);
         for (bad, word) in [

@@ -1,4 +1,4 @@
-//! What the process around a node knows of the connections that come to it, and its node does not.
+//! The process around a node knows of the connections that come to it what its node does not.
 //!
 //! The process tells it while the node runs; the node looks when it judges what is wrong, four times a second at most.
 
@@ -17,7 +17,7 @@ pub struct Told {
     pub holds_until_s: Option<u64>,
     /// When somebody came in plain text last though TLS is spoken, in seconds since the beginning of 1970.
     pub plain_at_s: Option<u64>,
-    /// Whoever speaks plain text is refused.
+    /// Plain text is refused.
     pub is_tls_required: bool,
     /// An address at which other machines reach this node or a door of it, if there is one.
     pub open_at: Option<String>,

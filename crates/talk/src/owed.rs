@@ -1,8 +1,8 @@
-//! What a server owes, and since when.
+//! The answer, or the bytes, that a server owes, and since when.
 
 use std::time::Duration;
 
-/// So many bytes are a sign that the rest comes too. A server that brings fewer within the time that it may be silent is as good
+/// Bytes that are a sign that the rest comes too. A server that brings fewer within the time that it may be silent is as good
 /// as silent: drop by drop an answer would last for minutes.
 const BYTES_MIN: usize = 256;
 

@@ -294,13 +294,13 @@ fn revoke(client: &Client, global: &Global, name: &str, how: How) -> Result<()> 
     }
 }
 
-/// What grants allow, in words.
+/// The deeds that grants allow, in words.
 pub fn deeds(grants: &[String]) -> String {
     let deeds: Vec<String> = grants.iter().map(|grant| deed(grant)).collect();
     deeds.join("; ")
 }
 
-/// What a grant allows, in words: `all on *` is to do everything.
+/// The deed that a grant allows, in words: `all on *` is to do everything.
 pub fn deed(grant: &str) -> String {
     match grant.split_once(" on ") {
         Some(("all", "*")) => "do everything".to_owned(),

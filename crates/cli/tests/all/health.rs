@@ -395,7 +395,7 @@ fn the_three_states_and_how_status_ends() {
     cluster.wait_whole();
 }
 
-/// Who balances leaders, or restarts nodes one after the other, moves them often.
+/// Leaders move often where somebody balances them, or restarts nodes one after the other.
 #[test]
 fn leaders_that_are_moved_on_purpose_are_no_trouble_however_many() {
     let cluster = observed();
@@ -412,7 +412,7 @@ fn leaders_that_are_moved_on_purpose_are_no_trouble_however_many() {
     }
 }
 
-/// Whoever waits right behind a death, or at a node that has heard nobody since it started, is not told of what was.
+/// A wait right behind a death, or at a node that has heard nobody since it started, is not told of what was.
 #[test]
 fn who_waits_for_health_is_not_told_of_a_while_ago() {
     let mut cluster = observed();

@@ -13,7 +13,7 @@ use crate::stream::Stream;
 /// No time at all would be no bound to the kernel.
 const PATIENCE_MIN: Duration = Duration::from_millis(1);
 
-/// So many bytes are a sign that the rest of what is owed comes too; drop by drop it would last for minutes.
+/// Bytes that are a sign that the rest of what is owed comes too; drop by drop it would last for minutes.
 const BYTES_MIN: usize = 256;
 
 /// One request and its conversation.

@@ -10,7 +10,7 @@ use crate::{Client, ReadError, ReadOptions};
 /// A log that is trimmed each time it is looked at is looked at so often.
 const LOOKS_MAX: u32 = 3;
 
-/// What is left of a log's output, in bytes of all of it.
+/// The part of a log's output that is left, in bytes of all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     from: u64,
@@ -27,7 +27,7 @@ impl Client {
             if before.from != after.from {
                 continue;
             }
-            // What a node says may be no sum at all.
+            // A node's lengths may have no sum at all.
             let listed = streams.iter().try_fold(0u64, |sum, info| {
                 sum.checked_add(info.length.checked_sub(info.trimmed)?)
             });

@@ -22,7 +22,7 @@ Example:
   logberg-lab list ramp
   logberg-lab list --json | python3 -m json.tool")]
 pub struct List {
-    /// Of one paper alone
+    /// Only the rows of this paper
     paper: Option<Paper>,
     /// As docs/lab.md has it
     #[arg(long, conflicts_with = "paper")]
@@ -47,7 +47,7 @@ Example:
   logberg-lab ramp size --quick --json > size.json
   logberg-lab report size.json --report size.html")]
 pub struct Report {
-    /// What an experiment printed with --json
+    /// The output of an experiment with --json
     #[arg(value_name = "RUN.json", required = true)]
     runs: Vec<PathBuf>,
     #[command(flatten)]

@@ -78,7 +78,7 @@ impl Run {
         show::print(&self.run.machine)
     }
 
-    /// What whoever reads the numbers has to know.
+    /// Remarks without which the numbers mislead.
     fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         if !self.run.complete {

@@ -13,7 +13,7 @@ use testbed::scratch::go_on;
 
 use super::statistics;
 
-/// Whoever proposes, and waits until it is agreed on.
+/// A proposer, which waits until what it proposed is agreed on.
 pub trait Proposer {
     /// One proposal of so many bytes.
     fn propose(&mut self, bytes: usize) -> Result<Duration>;
@@ -22,7 +22,7 @@ pub trait Proposer {
 /// The proposals of a turn that count; one goes before them.
 pub const COUNTED: usize = 4;
 
-/// What one variant took in all rounds at one place of the x axis.
+/// The times of one variant in all rounds, at one place of the x axis.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
     /// Milliseconds, in the order of measuring.

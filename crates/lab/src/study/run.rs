@@ -1,4 +1,4 @@
-//! What a run found, as one object of JSON: `logberg.lab/1`. A page is made of it, at once or later.
+//! A run's findings, as one object of JSON: `logberg.lab/1`. A page is made of it, at once or later.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct Run {
     pub pairs: Vec<Pair>,
     pub published: Vec<Published>,
     pub checks: Vec<Checked>,
-    /// Of decrees, deaths and mistakes, where there are any.
+    /// Counts of decrees, deaths and mistakes, where there are any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
 }

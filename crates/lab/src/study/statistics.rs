@@ -14,7 +14,7 @@ pub struct Ratio {
 /// The least confidence that is looked for.
 const CONFIDENCE: f64 = 0.95;
 
-/// Of pairs that were measured beside each other. `None`: there are none.
+/// The ratio of pairs that were measured beside each other. `None`: there are none.
 ///
 /// Shape:  n ratios -> the order statistics k and n + 1 - k, by the sign test: the true median lies outside of them as often as
 ///         fewer than k of n fair coins fall on one side.

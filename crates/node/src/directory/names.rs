@@ -214,7 +214,7 @@ mod tests {
         directory.apply(&name(3, "m3"));
         assert_eq!(directory.node_of_certificate("m3"), Some(NodeId(3)));
         assert_eq!(directory.node_of_certificate("n3"), None);
-        // Who says his address anew keeps his name.
+        // A node that says its address anew keeps its name.
         directory.apply(&add(3, Some("other"), None));
         assert_eq!(directory.node_of_certificate("m3"), Some(NodeId(3)));
     }

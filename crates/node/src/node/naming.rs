@@ -1,4 +1,4 @@
-//! Who speaks as a node shows its certificate: the names in log 0 ([`crate::directory`]) are held against what connections
+//! A caller that speaks as a node shows its certificate: the names in log 0 ([`crate::directory`]) are held against what connections
 //! showed.
 //!
 //! ```text

@@ -237,7 +237,7 @@ impl Reader {
         reading.room = std::mem::replace(&mut self.chunk, bytes);
         self.taken = 0;
         self.position += count;
-        // Whoever is owed bytes is not helped by a sign of life.
+        // A sign of life helps nobody who is owed bytes.
         if count > 0 || !self.is_owed_bytes() {
             self.progress = now;
         } else if now.saturating_sub(self.progress) >= self.timeouts.total {

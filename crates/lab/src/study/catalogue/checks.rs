@@ -1,4 +1,4 @@
-//! What must be so here, or must not, for a claim to hold: set before it is measured.
+//! Checks: numbers that must lie here, or must not, for a claim to hold. They are set before they are measured.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ pub struct Check {
     pub must: Must,
 }
 
-/// What becomes of the paper's claim here, by the same number.
+/// The fate of the paper's claim here, by the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "claim", rename_all = "kebab-case")]
 pub enum Must {

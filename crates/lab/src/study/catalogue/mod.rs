@@ -35,7 +35,7 @@ pub struct Row {
     pub here: Here,
 }
 
-/// What there is of it here.
+/// The state of a row here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
 pub enum Here {
@@ -129,7 +129,7 @@ impl Here {
         }
     }
 
-    /// What is not there, or why it will not be.
+    /// The part that is not there, or why it will not be.
     pub fn remark(self) -> Option<&'static str> {
         match self {
             Here::Have { .. } => None,
@@ -214,7 +214,7 @@ mod tests {
         assert!(row("R29").is_none());
     }
 
-    /// Whoever types what a row says is understood.
+    /// A row's command is understood as it is typed.
     #[test]
     fn every_command_of_a_row_exists() {
         for row in Paper::ALL.into_iter().flat_map(Paper::rows) {

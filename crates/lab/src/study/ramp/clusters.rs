@@ -17,7 +17,7 @@ pub const MACHINES_MAX: i64 = 31;
 
 const READY: Duration = Duration::from_secs(120);
 const LOG: &str = "main";
-/// What a log keeps of what was proposed.
+/// The retention of a log of proposals.
 const KEPT: &str = "128MiB";
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";
@@ -30,7 +30,7 @@ pub enum Ink {
     Ram,
 }
 
-/// What tells a variant from others.
+/// The ink and the lag that tell a variant from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     pub ink: Ink,

@@ -52,7 +52,7 @@ impl Proposer {
         Ok((learned, began.elapsed()))
     }
 
-    /// What stands as that decree, if anything does.
+    /// The value that stands as that decree, if one does.
     pub fn read(&mut self, decree: u64) -> Result<Option<String>> {
         let key = key_of(decree);
         match self.until_answered(&[b"GET", key.as_bytes()], Instant::now())? {

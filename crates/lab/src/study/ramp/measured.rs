@@ -264,7 +264,7 @@ impl<'a> Experiment<'a> {
             &mut found,
         );
         drop(watch);
-        // What was measured before somebody asked to end is kept, and marked.
+        // A run that somebody asked to end keeps what it measured, and is marked.
         match measured {
             Err(error) if found.cells.is_empty() || go_on().is_ok() => return Err(error),
             Err(_) => found.complete = false,

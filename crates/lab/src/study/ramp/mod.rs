@@ -197,7 +197,7 @@ impl Machines {
         experiment.published("4.1.3 ram", &["1 proposer"]);
         let run = experiment.by_machines(&machines, self.size)?;
         finish(run, &self.common, (json, report), |run| {
-            // Of the 10th, the middle and the 90th: how far the exponent lies from itself.
+            // The exponent of the means beside that of the medians says how sure it is.
             let of = |figure: fn(&super::run::Cell) -> f64| {
                 let cells = run.cells.iter().filter(|cell| cell.variant == "ram");
                 let points: Vec<(f64, f64)> = cells.map(|cell| (cell.x, figure(cell))).collect();

@@ -72,13 +72,13 @@ const READY: Duration = Duration::from_secs(60);
 const AROUND_A_DEATH: u64 = 10;
 const BYTES_NEEDED: u64 = 2 << 30;
 
-/// What everybody learned.
+/// The values that the proposers learned.
 #[derive(Default)]
 struct Learned {
     decrees: BTreeMap<u64, String>,
     /// Two proposers learned two values of one decree.
     split: u64,
-    /// What was learned is not what stands in the end.
+    /// Values that were learned and do not stand in the end.
     lost: u64,
 }
 
