@@ -39,7 +39,8 @@ SIGTERM hands leadership over, flushes, and ends with 0; a second one ends at on
 To upgrade, stop one node after the other and start it again as the newer program (`logberg status` shows
 what each speaks). Once all have spoken a newer version for --version-settle, there is no way back.
 
-Nobody is asked for a token before `logberg auth enable`, and there is no TLS yet: listen on addresses that only friends can reach.";
+Nobody is asked for a token before `logberg auth enable`, and nothing is encrypted before --tls: until
+then listen on addresses that only friends can reach.";
 
 #[derive(Debug, Args)]
 pub struct Arguments {
