@@ -296,7 +296,7 @@ fn whoever_asks_is_told_which_nodes_answer_clients() {
 
     // One leads all.
     for group in ["kv-1-of-3", "kv-2-of-3", "kv-3-of-3"] {
-        keys.run(&["leader", "move", group, "--to", "2"]);
+        keys.lead(group, 2);
     }
     wait("it is told", || {
         let told = findings(&keys);
@@ -326,7 +326,7 @@ fn a_leader_that_no_client_reaches_is_found_by_the_doctor() {
     let groups = keys.logberg(&["kv", "init", "--groups", "1"]);
     let leader = groups[0]["leader"].as_u64().expect("it is led");
     assert!(leader < 3, "who answers no client is not chosen: {groups}");
-    keys.run(&["leader", "move", "kv-1-of-1", "--to", "3"]);
+    keys.lead("kv-1-of-1", 3);
     let begun = Instant::now();
     loop {
         let told = findings(&keys);
@@ -349,7 +349,7 @@ fn a_leader_that_no_client_reaches_is_found_by_the_doctor() {
     });
     let shown = directory.path().to_str().expect("plain");
     assert_eq!(keys.run(&["doctor", shown]).status.code(), Some(1));
-    keys.logberg(&["leader", "move", "kv-1-of-1", "--to", "1"]);
+    keys.lead("kv-1-of-1", 1);
     let told = findings(&keys);
     assert!(
         !told.iter().any(|(verdict, _)| verdict == "must"),

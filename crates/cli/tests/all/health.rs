@@ -189,10 +189,7 @@ fn metrics_are_those_that_the_page_lists_and_every_line_can_be_read() {
     let address = admin_of(&cluster.nodes[leader].listen);
     let sampled = |text: &str, line: &str| text.lines().any(|found| found.starts_with(line));
     cluster.run_well(&["kv", "init", "--groups", "1"]);
-    let to = (leader + 1).to_string();
-    if cluster.leader("kv-1-of-1") != leader {
-        cluster.run_well(&["leader", "move", "kv-1-of-1", "--to", &to]);
-    }
+    cluster.lead("kv-1-of-1", cluster.nodes[leader].id);
     let mut client = TcpStream::connect(door_of(&cluster.nodes[leader].listen)).expect("a door");
     client.set_read_timeout(Some(LONG)).expect("a socket");
     client
@@ -401,8 +398,7 @@ fn leaders_that_are_moved_on_purpose_are_no_trouble_however_many() {
     let cluster = observed();
     for _ in 0..5 {
         let leader = cluster.leader("main");
-        let next = cluster.nodes[(leader + 1) % 3].id.to_string();
-        cluster.run_well(&["leader", "move", "main", "--to", &next]);
+        cluster.lead("main", cluster.nodes[(leader + 1) % 3].id);
     }
     cluster.run_well(&["status", "--wait", "--timeout", "60"]);
     for node in &cluster.nodes {

@@ -12,6 +12,8 @@ use resp::{Decoder, Value};
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::port;
 
+use crate::harness::lead_with;
+
 pub const NODES: u32 = 3;
 
 pub struct Keys {
@@ -45,6 +47,11 @@ impl Keys {
             .args(arguments)
             .args(["--json", "--server", &servers]);
         command.output().expect("it runs")
+    }
+
+    /// Lets that node lead a group, whoever leads it now.
+    pub fn lead(&self, group: &str, id: u64) {
+        lead_with(|words| self.run(words), group, id);
     }
 
     pub fn logberg(&self, arguments: &[&str]) -> serde_json::Value {

@@ -260,18 +260,7 @@ fn large_values_move_while_a_replica_makes_its_state_anew() {
     };
     check(&mut client);
     // It leads where they are now, and has them all.
-    let id = cluster.nodes[lost].id.to_string();
-    let refused = RefCell::new(String::new());
-    wait_for(
-        || {
-            let moved = cluster.run(&["leader", "move", to, "--to", &id]);
-            *refused.borrow_mut() = crate::harness::err(&moved);
-            // It may lead by itself since the other nodes were busy.
-            let leads = refused.borrow().contains("already");
-            (leads || moved.status.success()).then_some(())
-        },
-        || refused.borrow().clone(),
-    );
+    cluster.lead(to, cluster.nodes[lost].id);
     thread::sleep(Duration::from_millis(100));
     check(&mut client);
 }

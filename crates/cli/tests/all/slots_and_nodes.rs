@@ -57,7 +57,7 @@ fn nodes_come_and_go_while_slots_move() {
     cluster.add(with_a_door);
     let add = ["kv", "join", "kv-4", "--members", "1,2,4"];
     cluster.run_well(&add);
-    cluster.run_well(&["leader", "move", "kv-4", "--to", "4"]);
+    cluster.lead("kv-4", 4);
     assert_eq!(served(&told(&cluster, &["kv", "map"]), "kv-4"), 4_096);
     cluster.run_well(&["kv", "move", "0-999", "--to", "kv-4"]);
 

@@ -301,7 +301,7 @@ fn a_watched_key_that_moves_to_a_group_of_the_same_node_fails_its_transaction() 
     let mut client = keys.client();
     // One node leads both groups: its door alone is asked.
     for group in ["kv-1-of-3", "kv-2-of-3"] {
-        keys.run(&["leader", "move", group, "--to", "1"]);
+        keys.lead(group, 1);
     }
     client.told(&["SET", "b", "1"]);
     let slot = kv::slot_of(b"b").to_string();

@@ -1,6 +1,7 @@
 //! Named streams over HTTP, through any node.
 
 use std::path::Path;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use streams::sse::{Decoder, Event};
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::port;
 
+use crate::harness::lead_with;
 use crate::http::{self, Answer};
 
 const NODES: u32 = 3;
@@ -34,10 +36,7 @@ impl Streams {
         if count < NODES as usize {
             // A node without a door may lead the new space first, and nobody is answered until another does.
             streams.logberg(&["log", "create", "default", "--kind", "streams"]);
-            let leader = streams.first_leader();
-            if leader != 1 {
-                streams.logberg(&["leader", "move", "default", "--to", "1"]);
-            }
+            streams.lead("default", 1);
         }
         // The first stream makes the space; each node has it after a moment.
         assert_eq!(streams.insist(0, "PUT", "first", &[TEXT], b"").status, 201);
@@ -125,15 +124,9 @@ impl Streams {
         }
     }
 
-    fn first_leader(&self) -> u32 {
-        let begun = Instant::now();
-        loop {
-            if let Some(leader) = self.cluster.leader("default") {
-                return leader;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(60), "nobody leads");
-            thread::sleep(Duration::from_millis(20));
-        }
+    /// Lets that node lead a log, whoever leads it now.
+    pub fn lead(&self, log: &str, id: u64) {
+        lead_with(|words| self.output(words), log, id);
     }
 
     pub fn logberg(&self, words: &[&str]) -> String {
@@ -144,14 +137,16 @@ impl Streams {
 
     /// The exit code, and what was said.
     pub fn run(&self, words: &[&str]) -> (Option<i32>, String, String) {
-        let servers = self.cluster.addresses().join(",");
-        let ran = std::process::Command::new(env!("CARGO_BIN_EXE_logberg"))
-            .args(["--server", &servers])
-            .args(words)
-            .output()
-            .expect("it runs");
+        let ran = self.output(words);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (ran.status.code(), text(&ran.stdout), text(&ran.stderr))
+    }
+
+    fn output(&self, words: &[&str]) -> Output {
+        let servers = self.cluster.addresses().join(",");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_logberg"));
+        command.args(["--server", &servers]).args(words);
+        command.output().expect("it runs")
     }
 
     pub fn text(&self, at: usize, name: &str) -> String {
@@ -710,8 +705,8 @@ fn a_leader_without_a_door_serves_those_who_ask_at_others() {
     let directory = tempfile::tempdir().expect("a directory");
     let streams = Streams::with_doors(directory.path(), 2);
     assert_eq!(streams.ask(0, "PUT", "a", &[TEXT], b"").status, 201);
-    for (leader, piece) in [("3", "there "), ("2", "and here "), ("3", "and there")] {
-        streams.logberg(&["leader", "move", "default", "--to", leader]);
+    for (leader, piece) in [(3, "there "), (2, "and here "), (3, "and there")] {
+        streams.lead("default", leader);
         let appended = streams.insist(0, "POST", "a", &[TEXT], piece.as_bytes());
         assert_eq!(appended.status, 204);
     }
@@ -723,7 +718,7 @@ fn a_leader_without_a_door_serves_those_who_ask_at_others() {
 fn a_stale_read_at_an_offset_that_its_node_has_not_seen_waits_for_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let streams = Streams::start(directory.path());
-    streams.logberg(&["leader", "move", "default", "--to", "1"]);
+    streams.lead("default", 1);
     for turn in 0..5 {
         streams.cluster.pause(3).expect("it stands still");
         let name = format!("new-{turn}");

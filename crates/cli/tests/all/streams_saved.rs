@@ -218,8 +218,8 @@ fn a_space_is_saved_while_writers_write_and_goes_on_in_another_cluster() {
         }
         let mut behind = Vec::new();
         // Each part has all rows, of a later position; the leader moves before the second.
-        for leader in ["1", "2"] {
-            one.logberg(&["leader", "move", "default", "--to", leader]);
+        for leader in [1, 2] {
+            one.lead("default", leader);
             thread::sleep(Duration::from_millis(500));
             let count = |writer: &Writer| writer.answered.load(Ordering::Relaxed);
             behind = writers.iter().map(count).collect();

@@ -21,6 +21,7 @@ pub mod impostor;
 pub mod proxy;
 pub mod raw;
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -66,6 +67,22 @@ pub fn copy_tree(from: &Path, to: &Path) {
             false => drop(fs::copy(entry.path(), target).expect("a copy")),
         }
     }
+}
+
+/// Lets the node with that id lead a log. Nodes that were busy may have elected it by themselves, or may not hear
+/// each other yet: either is a refusal that says nothing about what is tested.
+pub fn lead_with(run: impl Fn(&[&str]) -> Output, log: &str, id: u64) {
+    let to = id.to_string();
+    let refused = RefCell::new(String::new());
+    wait_for(
+        || {
+            let moved = run(&["leader", "move", log, "--to", &to]);
+            *refused.borrow_mut() = err(&moved);
+            let leads = refused.borrow().contains("already");
+            (leads || moved.status.success()).then_some(())
+        },
+        || format!("{log} is not led by {id}: {}", refused.borrow()),
+    );
 }
 
 /// Tries until there is something, and fails with what `why` says after [`LONG`].
@@ -476,6 +493,11 @@ impl Cluster {
             || self.nodes.iter().position(|node| node.leads(log)),
             || format!("nobody leads {log}\n{}", self.logs()),
         )
+    }
+
+    /// Lets the node with that id lead a log, whoever leads it now.
+    pub fn lead(&self, log: &str, id: u64) {
+        lead_with(|words| self.run(words), log, id);
     }
 
     /// The index of one that does not lead.
