@@ -59,6 +59,8 @@ pub struct LocalOptions {
     pub port_base: Option<u16>,
     /// Given to every node after our own arguments, such as `--catch-up-rate 1G`.
     pub arguments: Vec<String>,
+    /// What nodes log, as LOGBERG_LOG says it. `None`: as it says for us, or `info`.
+    pub log: Option<String>,
     /// Nodes log to our standard error and not to `node-N.log`.
     pub logs_shown: bool,
     /// Once this is true, whatever waits for nodes fails.
@@ -102,6 +104,7 @@ impl LocalOptions {
             nodes,
             port_base: None,
             arguments: Vec::new(),
+            log: None,
             logs_shown: false,
             interrupted: Arc::default(),
             fault_files: false,
@@ -311,8 +314,14 @@ impl LocalCluster {
                 command.env_remove(name);
             }
         }
-        if std::env::var_os("LOGBERG_LOG").is_none() {
-            command.env("LOGBERG_LOG", "info");
+        match &self.options.log {
+            Some(level) => {
+                command.env("LOGBERG_LOG", level);
+            }
+            None if std::env::var_os("LOGBERG_LOG").is_none() => {
+                command.env("LOGBERG_LOG", "info");
+            }
+            None => {}
         }
         command.arg("node");
         command.arg(format!("--die-with-parent={}", std::process::id()));

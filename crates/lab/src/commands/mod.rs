@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::global::Global;
-use crate::study::ramp;
+use crate::study::{mex, ramp};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -21,6 +21,7 @@ pub enum Command {
     List(list::List),
     Show(list::Show),
     Ramp(ramp::Arguments),
+    Mex(mex::Arguments),
     Report(list::Report),
     #[command(hide = true)]
     Node(Box<node::Arguments>),
@@ -46,6 +47,7 @@ impl Command {
             Self::List(list) => list.run(global.json),
             Self::Show(show) => show.run(global.json),
             Self::Ramp(arguments) => arguments.run(global.json),
+            Self::Mex(arguments) => arguments.run(global.json),
             Self::Report(report) => report.run(),
             Self::Node(arguments) => arguments.run(),
             Self::GuestNode(arguments) => arguments.run(),

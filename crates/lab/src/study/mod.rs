@@ -13,11 +13,15 @@
 //! | `published` | the numbers of the papers, and how they were had |
 //! | `statistics` | medians, and intervals of them without an assumption |
 //! | `rounds` | variants that live at once and take turns |
+//! | `common` | the options of all experiments, and how one ends |
 //! | `run` | what a run found, as JSON |
 //! | `page` | the same for people |
 //! | `ramp` | The RAM-ified Part-Time Parliament's experiments |
+//! | `mex` | those of the sharded key/value store of 6.824 |
 
 pub mod catalogue;
+mod common;
+pub mod mex;
 mod page;
 mod published;
 pub mod ramp;

@@ -5,7 +5,7 @@ use bench::report::Page;
 use bench::report::plot::{Axis, Line, Lines};
 use terminal::show;
 
-use super::run::{Cell, Run};
+use super::run::{Cell, Figure, Rate, Run};
 
 impl Run {
     pub fn print(&self) -> Result<()> {
@@ -29,9 +29,33 @@ impl Run {
                 show::number(cell.count),
             ]);
         }
-        show::print(show::lines(&table))?;
+        if !self.cells.is_empty() {
+            show::print(format_args!("{}\n", show::lines(&table)))?;
+        }
+        let mut table = show::table(&[
+            &*self.run.x,
+            "variant",
+            "per s",
+            "lowest",
+            "highest",
+            "slices",
+        ]);
+        for rate in &self.rates {
+            table.add_row([
+                show::number(rate.x),
+                rate.variant.as_str().into(),
+                show::number(rate.per_s),
+                show::number(rate.min_per_s),
+                show::number(rate.max_per_s),
+                show::number(rate.slices_per_s.len()),
+            ]);
+        }
+        if !self.rates.is_empty() {
+            show::print(format_args!("{}\n", show::lines(&table)))?;
+        }
         let mut table = show::table(&[
             "RATIO",
+            "OF",
             &*self.run.x,
             "MEDIAN",
             "FROM",
@@ -42,6 +66,7 @@ impl Run {
         for pair in &self.pairs {
             table.add_row([
                 format!("{} / {}", pair.a, pair.b),
+                pair.figure.word().to_owned(),
                 pair.x.to_string(),
                 format!("{:.2}", pair.of.ratio),
                 format!("{:.2}", pair.of.low),
@@ -50,7 +75,9 @@ impl Run {
                 beside(pair.beside).to_owned(),
             ]);
         }
-        show::print(format_args!("\n{}", show::lines(&table)))?;
+        if !self.pairs.is_empty() {
+            show::print(format_args!("{}\n", show::lines(&table)))?;
+        }
         let mut table = show::table(&[
             "ROW",
             "CHECK",
@@ -71,7 +98,9 @@ impl Run {
                 check.paper.clone(),
             ]);
         }
-        show::print(format_args!("\n{}\n", show::lines(&table)))?;
+        if !self.checks.is_empty() {
+            show::print(format_args!("{}\n", show::lines(&table)))?;
+        }
         for remark in self.remarks() {
             show::print(remark)?;
         }
@@ -120,7 +149,12 @@ impl Run {
             page.text(&remark);
         }
         page.text("Solid: ours, median; its bars are the 10th and the 90th percentile. Dashed: published. The settings differ: ratios and shapes may be compared, and absolute times may not.");
-        page.lines(&self.plot())?;
+        if !self.cells.is_empty() {
+            page.lines(&self.times())?;
+        }
+        if !self.rates.is_empty() {
+            page.lines(&self.throughputs())?;
+        }
         page.text("Ratios are medians of the rounds' ratios, with an interval of order statistics (sign test).");
         let texts = |headings: &[&str]| {
             headings
@@ -142,6 +176,18 @@ impl Run {
             ]),
             &rows,
         );
+        let rows: Vec<Vec<String>> = self.rates.iter().map(Rate::texts).collect();
+        if !rows.is_empty() {
+            let headings = [
+                "variant",
+                &self.run.x,
+                "per s",
+                "lowest",
+                "highest",
+                "slices",
+            ];
+            page.table(&texts(&headings), &rows);
+        }
         let rows: Vec<Vec<String>> = self
             .pairs
             .iter()
@@ -149,7 +195,8 @@ impl Run {
                 let of = &pair.of;
                 let figures = [pair.x, of.ratio, of.low, of.high, of.confidence]
                     .map(|value| format!("{value:.3}"));
-                let mut row = vec![format!("{} / {}", pair.a, pair.b)];
+                let named = format!("{} / {}", pair.a, pair.b);
+                let mut row = vec![named, pair.figure.word().to_owned()];
                 row.extend(figures);
                 row.extend([of.rounds.to_string(), beside(pair.beside).to_owned()]);
                 row
@@ -158,6 +205,7 @@ impl Run {
         page.table(
             &texts(&[
                 "ratio",
+                "of",
                 &self.run.x,
                 "median",
                 "from",
@@ -198,48 +246,69 @@ impl Run {
         Ok(())
     }
 
-    fn plot(&self) -> Lines {
-        let mut lines: Vec<Line> = self
-            .variants
-            .iter()
-            .map(|variant| {
-                let cells = self.cells.iter().filter(|cell| cell.variant == variant.id);
-                Line {
-                    name: variant.id.clone(),
-                    points: cells.clone().map(|cell| (cell.x, cell.p50_ms)).collect(),
-                    bars: cells
-                        .map(|cell| (cell.x, cell.p10(), cell.p90_ms))
-                        .collect(),
-                    dashed: false,
-                }
-            })
-            .collect();
-        let mut series: Vec<(&str, &str)> = self
-            .published
-            .iter()
+    fn times(&self) -> Lines {
+        let of_variant = |id: &str| {
+            let cells = self.cells.iter().filter(|cell| cell.variant == id);
+            Line {
+                name: id.to_owned(),
+                points: cells.clone().map(|cell| (cell.x, cell.p50_ms)).collect(),
+                bars: cells
+                    .map(|cell| (cell.x, cell.p10(), cell.p90_ms))
+                    .collect(),
+                dashed: false,
+            }
+        };
+        self.lines("Time of a proposal", "ms", of_variant)
+    }
+
+    fn throughputs(&self) -> Lines {
+        let of_variant = |id: &str| {
+            let rates = self.rates.iter().filter(|rate| rate.variant == id);
+            Line {
+                name: id.to_owned(),
+                points: rates.clone().map(|rate| (rate.x, rate.per_s)).collect(),
+                bars: rates
+                    .map(|rate| (rate.x, rate.min_per_s, rate.max_per_s))
+                    .collect(),
+                dashed: false,
+            }
+        };
+        self.lines("Commands a second", "per_s", of_variant)
+    }
+
+    /// Ours, and what was published in this unit.
+    fn lines(&self, title: &str, unit: &str, of_variant: impl Fn(&str) -> Line) -> Lines {
+        let variants = self.variants.iter();
+        let mut lines: Vec<Line> = variants.map(|variant| of_variant(&variant.id)).collect();
+        lines.retain(|line| !line.points.is_empty());
+        let published = || self.published.iter().filter(|number| number.unit == unit);
+        let mut series: Vec<(&str, &str)> = published()
             .map(|number| (&*number.item, &*number.series))
             .collect();
         series.dedup();
         lines.extend(series.into_iter().map(|(item, name)| {
-            let its = self
-                .published
-                .iter()
-                .filter(|number| number.item == item && number.series == name);
+            let its = published().filter(|number| number.item == item && number.series == name);
             Line {
                 name: format!("published {item}: {name}"),
-                points: its.map(|number| (number.x, number.value_ms)).collect(),
+                points: its.map(|number| (number.x, number.value)).collect(),
                 dashed: true,
                 ..Line::default()
             }
         }));
         Lines {
-            title: "Time of a proposal".to_owned(),
-            x: Axis::log(if self.run.x == "bytes" {
-                "bytes of a proposal"
-            } else {
-                "machines"
+            title: title.to_owned(),
+            x: Axis::log(match &*self.run.x {
+                "bytes" => "bytes of a proposal",
+                "replicas" => "replicas",
+                "groups" => "groups",
+                "clients" => "clients",
+                "KB of a value" => "KB of a value",
+                _ => "machines",
             }),
-            y: Axis::log("ms"),
+            y: Axis::log(match unit {
+                "per_s" => "per s",
+                _ => "ms",
+            }),
             lines,
         }
     }
@@ -249,6 +318,25 @@ fn beside(is_beside: bool) -> &'static str {
     match is_beside {
         true => "at once",
         false => "apart",
+    }
+}
+
+impl Figure {
+    fn word(self) -> &'static str {
+        match self {
+            Figure::Time => "time",
+            Figure::Rate => "rate",
+        }
+    }
+}
+
+impl Rate {
+    fn texts(&self) -> Vec<String> {
+        let figures = [self.x, self.per_s, self.min_per_s, self.max_per_s];
+        let mut texts = vec![self.variant.clone()];
+        texts.extend(figures.iter().map(f64::to_string));
+        texts.push(self.slices_per_s.len().to_string());
+        texts
     }
 }
 

@@ -15,7 +15,11 @@ pub struct Number {
     pub item: &'static str,
     pub series: &'static str,
     pub x_name: &'static str,
+    /// NaN where x is no number.
     pub x: f64,
+    /// x where it is none: `1 group x 3`.
+    #[serde(skip)]
+    pub setup: Option<&'static str>,
     pub value: f64,
     pub unit: &'static str,
     pub how: &'static str,
@@ -35,12 +39,15 @@ fn numbers() -> Vec<Number> {
 fn number(line: &'static str) -> Option<Number> {
     let mut fields = line.split('\t');
     let mut next = || fields.next();
+    let (paper, item, series, x_name, x) = (next()?, next()?, next()?, next()?, next()?);
+    let place = x.parse().ok();
     Some(Number {
-        paper: next()?,
-        item: next()?,
-        series: next()?,
-        x_name: next()?,
-        x: next()?.parse().unwrap_or(f64::NAN),
+        paper,
+        item,
+        series,
+        x_name,
+        x: place.unwrap_or(f64::NAN),
+        setup: place.is_none().then_some(x),
         value: next()?.parse().ok()?,
         unit: next()?,
         how: next()?,

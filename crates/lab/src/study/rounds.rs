@@ -105,6 +105,12 @@ impl Draw {
         mixed ^ (mixed >> 31)
     }
 
+    /// `None`: there are none.
+    pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
+        let count = all.len().max(1) as u64;
+        all.get((self.next() % count) as usize)
+    }
+
     pub fn shuffle(&mut self, order: &mut [usize]) {
         for at in (1..order.len()).rev() {
             let with = (self.next() % (at as u64 + 1)) as usize;

@@ -27,6 +27,9 @@ pub struct Run {
     pub pairs: Vec<Pair>,
     pub published: Vec<Published>,
     pub checks: Vec<Checked>,
+    /// Throughputs, where they are measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<Rate>,
     /// Counts of decrees, deaths and mistakes, where there are any.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
@@ -77,12 +80,35 @@ pub struct Cell {
     pub samples_ms: Vec<f64>,
 }
 
+/// Commands that a variant carried out in a second, at one place.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Rate {
+    pub variant: String,
+    pub x: f64,
+    /// The median of all slices.
+    pub per_s: f64,
+    pub min_per_s: f64,
+    pub max_per_s: f64,
+    pub slices_per_s: Vec<f64>,
+}
+
+/// What a pair compares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    #[default]
+    Time,
+    Rate,
+}
+
 /// Two variants at one place.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Pair {
     pub a: String,
     pub b: String,
     pub x: f64,
+    #[serde(default)]
+    pub figure: Figure,
     /// False: the two did not live at once, and their rounds are minutes apart.
     pub beside: bool,
     #[serde(flatten)]
@@ -94,7 +120,9 @@ pub struct Published {
     pub item: String,
     pub series: String,
     pub x: f64,
-    pub value_ms: f64,
+    pub value: f64,
+    /// `ms`, `per_s`
+    pub unit: String,
     pub how: String,
 }
 
@@ -144,8 +172,58 @@ impl Pair {
             a: a.0.to_owned(),
             b: b.0.to_owned(),
             x,
+            figure: Figure::Time,
             beside,
             of: statistics::ratio(&rounds)?,
+        })
+    }
+
+    /// Two throughputs, slice by slice.
+    pub fn of_rates(a: &Rate, b: &Rate, beside: bool) -> Option<Pair> {
+        let slices = a.slices_per_s.iter().zip(&b.slices_per_s);
+        let slices: Vec<(f64, f64)> = slices.map(|(a, b)| (*a, *b)).collect();
+        Some(Pair {
+            a: a.variant.clone(),
+            b: b.variant.clone(),
+            x: a.x,
+            figure: Figure::Rate,
+            beside,
+            of: statistics::ratio(&slices)?,
+        })
+    }
+}
+
+impl Rate {
+    /// `None`: nothing was measured.
+    pub fn of(variant: &str, x: f64, slices: &[f64]) -> Option<Rate> {
+        let quantile = |part| statistics::quantile(slices, part).map(rounded);
+        Some(Rate {
+            variant: variant.to_owned(),
+            x,
+            per_s: rounded(statistics::median(slices)?),
+            min_per_s: quantile(0.0)?,
+            max_per_s: quantile(1.0)?,
+            slices_per_s: slices.iter().copied().map(rounded).collect(),
+        })
+    }
+}
+
+impl Published {
+    /// `None`: another unit than times and rates have.
+    pub fn of(number: &super::published::Number) -> Option<Published> {
+        let (value, unit) = match number.unit {
+            "s" => (number.value * 1e3, "ms"),
+            "ms/op" => (number.value, "ms"),
+            "requests/s" => (number.value, "per_s"),
+            _ => return None,
+        };
+        Some(Published {
+            item: number.item.to_owned(),
+            series: number.series.to_owned(),
+            x: number.x,
+            value,
+            unit: unit.to_owned(),
+            how: number.how.to_owned(),
         })
     }
 }
@@ -180,10 +258,14 @@ impl Checked {
 }
 
 impl Run {
-    /// The pair at a place.
+    /// The pair of times at a place.
     pub fn pair(&self, a: &str, b: &str, x: f64) -> Option<&Pair> {
+        self.pair_of(Figure::Time, (a, b), x)
+    }
+
+    pub fn pair_of(&self, figure: Figure, (a, b): (&str, &str), x: f64) -> Option<&Pair> {
         let mut pairs = self.pairs.iter();
-        pairs.find(|pair| pair.a == a && pair.b == b && pair.x == x)
+        pairs.find(|pair| pair.figure == figure && pair.a == a && pair.b == b && pair.x == x)
     }
 
     /// Where the same variant twice was told apart: nothing is proved there. Of twenty places that are sound it happens at one.

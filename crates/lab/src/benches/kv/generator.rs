@@ -62,11 +62,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(50);
 const LOOK_PACED: Duration = Duration::from_millis(5);
 
-const FILL: Load = Load {
-    op: Op::Set,
-    clients: 64,
-    pipeline: 16,
-};
+/// Bytes of values that are on their way while keys are written.
+const FILL_BYTES: usize = 8 << 20;
 const FILL_ATTEMPTS: u32 = 20;
 
 impl Generator {
@@ -104,7 +101,7 @@ impl Generator {
                 return Ok(());
             }
             self.shared.tally = Tally::new();
-            self.start(FILL, Draw::Each(left));
+            self.start(load_to_fill(self.shared.values.bytes()), Draw::Each(left));
             while !self.drive(Instant::now() + Duration::from_millis(300))? {
                 let all = u64::from(self.shared.map.keys());
                 let written = all - count as u64 + self.shared.tally.micros.len();
@@ -302,6 +299,17 @@ impl Generator {
                 false => self.resting.push((until, client)),
             }
         }
+    }
+}
+
+/// Many small values are on their way at once, or a few large ones.
+fn load_to_fill(value_bytes: usize) -> Load {
+    let values = (FILL_BYTES / value_bytes).clamp(2, 64 * 16) as u32;
+    let clients = values.min(64);
+    Load {
+        op: Op::Set,
+        clients,
+        pipeline: values / clients,
     }
 }
 

@@ -28,20 +28,20 @@ mod etcd;
 mod failover;
 #[cfg(test)]
 mod fake;
-mod generator;
+pub(crate) mod generator;
 mod goals;
 mod idle;
-mod load;
-mod moved;
+pub(crate) mod load;
+pub(crate) mod moved;
 pub(crate) mod nodes;
 mod redis;
 mod reply;
 mod report;
 mod roles;
 mod shown;
-mod slots;
+pub(crate) mod slots;
 mod turns;
-mod values;
+pub(crate) mod values;
 
 use std::path::PathBuf;
 use std::time::Duration;

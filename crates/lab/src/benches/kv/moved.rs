@@ -248,7 +248,7 @@ fn one_round(
 }
 
 /// Returns once every slot is served where it is to be.
-fn move_to(nodes: &Nodes, group: &str) -> Result<()> {
+pub fn move_to(nodes: &Nodes, group: &str) -> Result<()> {
     let client = nodes.client();
     client.change_slots(&ChangeSlots {
         verb: SlotsVerb::Move,

@@ -28,7 +28,22 @@ pub struct Nodes {
     /// Where node 1, then node 2 … serves keys.
     pub doors: Vec<String>,
     pub groups: Vec<String>,
+    /// The node that is to lead the first group, then the second …
+    leaders: Vec<u32>,
     count: u32,
+}
+
+/// A cluster that is not the usual one.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub groups: u16,
+    pub nodes: u32,
+    /// Each group has so many nodes of its own. `None`: all groups are on all nodes.
+    pub replicas: Option<u32>,
+    /// Given to every node.
+    pub arguments: Vec<String>,
+    /// What nodes log.
+    pub log: Option<&'static str>,
 }
 
 const READY: Duration = Duration::from_secs(60);
@@ -42,12 +57,33 @@ impl Nodes {
 
     /// As [`Nodes::start`], so many nodes.
     pub fn start_so_many(directory: &Path, groups: u16, count: u32) -> Result<Nodes> {
+        Nodes::start_as(
+            directory,
+            &Wanted {
+                groups,
+                nodes: count,
+                replicas: None,
+                arguments: Vec::new(),
+                log: None,
+            },
+        )
+    }
+
+    pub fn start_as(directory: &Path, wanted: &Wanted) -> Result<Nodes> {
+        let count = wanted.nodes;
         let ports = port::free(count)?;
         let cluster = LocalCluster::start(LocalOptions {
             kv_ports: ports.clone(),
+            arguments: wanted.arguments.clone(),
+            log: wanted.log.map(str::to_owned),
             ..LocalOptions::new(directory, count)
         })?;
         cluster.wait_ready(READY)?;
+        let leader = |group: u16| match wanted.replicas {
+            Some(replicas) => u32::from(group) * replicas + 1,
+            None => u32::from(group) % count + 1,
+        };
+        let groups = wanted.groups;
         let nodes = Nodes {
             cluster,
             doors: ports
@@ -55,12 +91,18 @@ impl Nodes {
                 .map(|port| format!("127.0.0.1:{port}"))
                 .collect(),
             groups: (1..=groups).map(|group| name_of(group, groups)).collect(),
+            leaders: (0..groups).map(leader).collect(),
             count,
         };
         let client = nodes.client();
-        for name in &nodes.groups {
+        for (name, first) in nodes.groups.iter().zip(&nodes.leaders) {
+            let members = match wanted.replicas {
+                Some(replicas) => (*first..first + replicas).map(u64::from).collect(),
+                None => Vec::new(),
+            };
             let made = client.create_new_log(&NewLog {
                 name: name.clone(),
+                members,
                 kind: LogKind::Kv,
                 ..NewLog::default()
             });
@@ -69,7 +111,16 @@ impl Nodes {
         client.change_slots(&ChangeSlots::join(&nodes.groups))?;
         made_or_there(client.create_log(RAW).map(drop))?;
         let addresses = nodes.cluster.addresses();
-        level::wait_all_ready(&addresses, &nodes.groups, READY)?;
+        for (group, first) in nodes.groups.iter().zip(&nodes.leaders) {
+            let members = match wanted.replicas {
+                Some(replicas) => {
+                    let first = *first as usize - 1;
+                    &addresses[first..first + replicas as usize]
+                }
+                None => &addresses[..],
+            };
+            level::wait_ready(members, group, READY)?;
+        }
         level::wait_ready(&addresses, RAW, READY)?;
         nodes.spread()?;
         Ok(nodes)
@@ -79,14 +130,15 @@ impl Nodes {
         Client::new(self.cluster.addresses(), Timeouts::default())
     }
 
-    /// Has the first group led by node 1, the next by node 2 …, and waits until all doors know it.
+    /// Has the groups led by different nodes, as far as there are any, and waits until all doors know it.
     pub fn spread(&self) -> Result<()> {
         let deadline = Instant::now() + READY;
-        let wanted = || (1..=self.count).cycle();
-        for (group, node) in self.groups.iter().zip(wanted()) {
-            while self.leader(group) != Some(node) {
+        for (group, node) in self.groups.iter().zip(&self.leaders) {
+            // A node that lost its disk has another id.
+            let id = self.cluster.status(*node)?.node;
+            while self.leader(group) != Some(*node) {
                 go_on()?;
-                let moved = self.client().move_leader(group, Some(u64::from(node)));
+                let moved = self.client().move_leader(group, Some(id));
                 if Instant::now() > deadline {
                     moved.with_context(|| format!("node {node} is to lead {group}"))?;
                     bail!("node {node} does not come to lead {group}");
@@ -94,7 +146,8 @@ impl Nodes {
                 thread::sleep(POLL);
             }
         }
-        let leaders: Vec<&String> = self.doors.iter().cycle().take(self.groups.len()).collect();
+        let door = |node: &u32| &self.doors[*node as usize - 1];
+        let leaders: Vec<&String> = self.leaders.iter().map(door).collect();
         loop {
             go_on()?;
             let why = match self.doors.iter().find_map(|door| unlike(door, &leaders)) {

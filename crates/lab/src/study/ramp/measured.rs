@@ -1,20 +1,20 @@
 //! An experiment: its variants at each place of the x axis.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
-use bench::report::typed;
 use testbed::environment::Machine;
 use testbed::scratch::{Scratch, go_on};
 use testbed::watch::Watch;
 
-use super::Common;
 use super::clusters::{Ink, Kind, Variant};
+use crate::study::common::{Common, new_run};
 use crate::study::published::{self, Number};
 use crate::study::rounds::{COUNTED, Draw, Proposer, Samples, take_turns};
-use crate::study::run::{Cell, Circumstances, FORMAT, Pair, Program, Published, Run};
+use crate::study::run::{Cell, Pair, Published, Run};
 
+/// Of a whole run, and of a quick one.
+pub const ROUNDS: (u32, u32) = (200, 40);
 /// More nodes on a machine of this kind are too many at once.
 const AT_ONCE_MAX: u32 = 60;
 /// A node keeps no more than retention lets it, and has two segments in the making.
@@ -141,7 +141,7 @@ impl<'a> Experiment<'a> {
             let directory = scratch.path().join(format!("{count}-{id}"));
             let mut variant = Variant::start(*kind, directory.clone(), count)?;
             let mut appends = taken(std::slice::from_mut(&mut variant));
-            let rounds = (self.common.rounds(), size as usize);
+            let rounds = (self.rounds(), size as usize);
             let (mut samples, complete) = take_turns(&mut appends, rounds, draw, || watch.step(1))?;
             found.complete &= complete;
             all.append(&mut samples);
@@ -186,7 +186,7 @@ impl<'a> Experiment<'a> {
         watch: &Watch,
         note: impl FnOnce(&[String], &[Samples]),
     ) -> Result<bool> {
-        let rounds = (self.common.rounds(), size as usize);
+        let rounds = (self.rounds(), size as usize);
         let steps = self.variants.len() as u64;
         let (samples, complete) = take_turns(appends, rounds, draw, || watch.step(steps))?;
         note(&self.ids(), &samples);
@@ -200,6 +200,10 @@ impl<'a> Experiment<'a> {
             found.map(|(_, kind)| kind.lag)
         };
         lag(id) == lag(self.base)
+    }
+
+    fn rounds(&self) -> u32 {
+        self.common.rounds(ROUNDS)
     }
 
     fn ids(&self) -> Vec<String> {
@@ -224,7 +228,7 @@ impl<'a> Experiment<'a> {
             let (a, b) = (of(a)?, of(b)?);
             Pair::of((a.0, a.1), (b.0, b.1), x, beside)
         }));
-        let wanted = self.common.rounds() as usize;
+        let wanted = self.rounds() as usize;
         found.complete &= samples
             .iter()
             .all(|samples| samples.all.len() == wanted * COUNTED);
@@ -241,7 +245,7 @@ impl<'a> Experiment<'a> {
             .iter()
             .filter(|(_, kind)| kind.ink == Ink::Disk);
         let nodes = on_disk.count() as u64 * u64::from(machines);
-        let proposals = u64::from(self.common.rounds()) * (COUNTED as u64 + 1);
+        let proposals = u64::from(self.rounds()) * (COUNTED as u64 + 1);
         let each = PER_NODE_BYTES_MIN + proposals.saturating_mul(bytes);
         let scratch = self
             .common
@@ -249,7 +253,7 @@ impl<'a> Experiment<'a> {
             .make(nodes * each.min(PER_NODE_BYTES_MAX))?;
         let machine = Machine::look(scratch.path())?;
         machine.warn_if_no_disk();
-        let steps = u64::from(self.common.rounds()) * self.variants.len() as u64 * places as u64;
+        let steps = u64::from(self.rounds()) * self.variants.len() as u64 * places as u64;
         let watch = Watch::new(steps);
         let mut found = Found {
             cells: Vec::new(),
@@ -274,8 +278,12 @@ impl<'a> Experiment<'a> {
     }
 
     fn run(&self, found: Found, machine: &Machine, began: SystemTime, took: Duration) -> Run {
-        let published = self.published.iter().filter(|number| number.unit == "s");
-        let mut run = new_run(self.common, (self.name, self.x), machine, (began, took));
+        let mut run = new_run(
+            (self.common, self.rounds()),
+            (self.name, self.x),
+            machine,
+            (began, took),
+        );
         run.run.complete = found.complete;
         run.variants = self
             .variants
@@ -284,55 +292,8 @@ impl<'a> Experiment<'a> {
             .collect();
         run.cells = found.cells;
         run.pairs = found.pairs;
-        run.published = published
-            .map(|number| Published {
-                item: number.item.to_owned(),
-                series: number.series.to_owned(),
-                x: number.x,
-                value_ms: number.value * 1e3,
-                how: number.how.to_owned(),
-            })
-            .collect();
+        run.published = self.published.iter().filter_map(Published::of).collect();
         run
-    }
-}
-
-/// A run in which nothing was found yet. `x`: what is on the axis.
-pub fn new_run(
-    common: &Common,
-    (name, x): (&str, &str),
-    machine: &Machine,
-    (began, took): (SystemTime, Duration),
-) -> Run {
-    Run {
-        format: FORMAT.to_owned(),
-        run: Circumstances {
-            experiment: name.to_owned(),
-            command: typed(),
-            seed: common.seed,
-            rounds: common.rounds(),
-            began: humantime::format_rfc3339_seconds(began).to_string(),
-            machine: machine.sentence(),
-            seconds: took.as_secs_f64().round(),
-            complete: true,
-            x: x.to_owned(),
-        },
-        program: Program {
-            version: serve::version().to_owned(),
-            profile: if cfg!(debug_assertions) {
-                "debug"
-            } else {
-                "release"
-            }
-            .to_owned(),
-        },
-        machine: serde_json::to_value(machine).unwrap_or_default(),
-        variants: Vec::new(),
-        cells: Vec::new(),
-        pairs: Vec::new(),
-        published: Vec::new(),
-        checks: Vec::new(),
-        counts: BTreeMap::new(),
     }
 }
 

@@ -15,18 +15,15 @@ mod measured;
 mod workload;
 
 use anyhow::Result;
-use bench::report::Opened;
 use carrier::Lag;
 use clap::{Args, Subcommand};
-use terminal::exit::{Failure, Kind};
-use terminal::show;
-use testbed::scratch::Place;
 use wire::quantity;
 
 use clusters::{Ink, Kind as Variant};
 use measured::Experiment;
 
-use super::run::{Checked, Run};
+use super::common::{Common, finish};
+use super::run::Checked;
 use super::statistics;
 
 const SIZE: &str = "\
@@ -74,26 +71,6 @@ enum Which {
     Workload(workload::Arguments),
 }
 
-#[derive(Clone, Debug, Args)]
-pub struct Common {
-    /// At most two minutes: fewer rounds, and fewer places
-    #[arg(long)]
-    quick: bool,
-    /// Rounds; each variant has a turn in each [default: 200, or 40 with --quick]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=100_000))]
-    rounds: Option<u32>,
-    /// The orders of turns are drawn from it
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// End with 1 if an expectation is missed, or the run proves nothing
-    #[arg(long)]
-    strict: bool,
-    #[command(flatten)]
-    place: Place,
-    #[command(flatten)]
-    report: bench::report::To,
-}
-
 #[derive(Debug, Args)]
 pub struct Size {
     /// Bytes of a proposal [default: 10, 100, 1k, 10k, 100k and 1M]
@@ -131,12 +108,6 @@ pub struct Latency {
     size: u64,
     #[command(flatten)]
     common: Common,
-}
-
-impl Common {
-    fn rounds(&self) -> u32 {
-        self.rounds.unwrap_or(if self.quick { 40 } else { 200 })
-    }
 }
 
 impl Arguments {
@@ -246,36 +217,5 @@ impl Latency {
                 .filter_map(|(name, pair)| Checked::of_pair(name, pair?));
             checks.collect()
         })
-    }
-}
-
-fn finish(
-    mut run: Run,
-    common: &Common,
-    (json, report): (bool, Option<Opened>),
-    judge: impl Fn(&Run) -> Vec<Checked>,
-) -> Result<()> {
-    run.checks = judge(&run);
-    let twice: Vec<Checked> = run
-        .pairs
-        .iter()
-        .filter(|pair| pair.a == format!("{}-again", pair.b))
-        .filter_map(|pair| Checked::of_pair("A/A", pair))
-        .collect();
-    run.checks.extend(twice);
-    if let Some(to) = report {
-        to.write(run.page()?)?;
-    }
-    match json {
-        true => show::print_json(&run)?,
-        false => run.print()?,
-    }
-    match common.strict && run.disappoints() {
-        true => Err(Failure::new(
-            Kind::Failure,
-            "an expectation was missed, or the run proves nothing",
-        )
-        .into()),
-        false => Ok(()),
     }
 }

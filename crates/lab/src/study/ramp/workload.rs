@@ -21,9 +21,9 @@ use testbed::watch::Watch;
 use wire::quantity;
 
 use super::decrees::Proposer;
-use super::measured::new_run;
-use super::{Common, finish};
+use super::measured::ROUNDS;
 use crate::benches::kv::nodes::Nodes;
+use crate::study::common::{Common, finish, new_run};
 use crate::study::rounds::{Draw, Samples};
 use crate::study::run::{Cell, Checked, Pair, Run, Variant};
 
@@ -137,7 +137,7 @@ impl Arguments {
             Workload::D => "ramp workload d",
         };
         let mut run = new_run(
-            &self.common,
+            (&self.common, self.common.rounds(ROUNDS)),
             (name, "machines"),
             &machine,
             (began, since.elapsed()),
@@ -160,7 +160,7 @@ impl Arguments {
             .collect();
         let mut found = Found::default();
         let mut draw = Draw::new(self.common.seed);
-        let watch = Watch::new(u64::from(self.common.rounds()));
+        let watch = Watch::new(u64::from(self.common.rounds(ROUNDS)));
         // The first ones open connections.
         let mut decree = 0;
         for proposer in &mut all {
@@ -173,7 +173,7 @@ impl Arguments {
             .copied()
             .chain(variants.get(1).map(|many| many[0]))
             .collect();
-        for _ in 0..self.common.rounds() {
+        for _ in 0..self.common.rounds(ROUNDS) {
             if go_on().is_err() {
                 found.ended = true;
                 break;
