@@ -1,9 +1,9 @@
 //! The benches that are not shipped, on the instruments of `bench`.
 //!
 //! ```text
-//!   what is promised, held to it      a paper's experiment, rivals      for who works on this program
-//!   move  auxiliary  memory           paper                             instructions
-//!   catch-up  many-logs               rivals
+//!   what is promised, held to it      rivals      for who works on this program
+//!   move  auxiliary  memory           rivals      instructions
+//!   catch-up  many-logs
 //!   reconfigure  elections  recover
 //!   shelf  guest  kv  http  waited
 //! ```
@@ -24,7 +24,6 @@ pub mod recover;
 pub mod shelf;
 pub mod waited;
 
-pub mod paper;
 pub mod rivals;
 
 pub mod instructions;

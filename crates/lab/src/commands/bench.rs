@@ -5,12 +5,13 @@ use bench::failover::{self, Disks};
 use clap::{Args, Subcommand};
 
 use crate::benches::{
-    auxiliary, catch_up, elections, guest, http, instructions, kv, many_logs, memory, moves, paper,
+    auxiliary, catch_up, elections, guest, http, instructions, kv, many_logs, memory, moves,
     reconfigure, recover, rivals, shelf, waited,
 };
 use crate::global::Global;
+use crate::study::zcp;
 
-/// Measure what is promised, repeat a paper's experiment, and compare with rivals
+/// Measure what is promised, and compare with rivals
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Each bench starts what it needs on this machine, ends by itself and cleans up. Say --json for one
@@ -18,8 +19,8 @@ line with everything that was measured, and the machine it was measured on. A fi
 machine that did something else meanwhile is none. `logberg bench`
 measures appends, reads and the machine itself.
 
-Example: the experiment of a paper of 2017, in nine minutes
-  logberg-lab bench paper zero-copy-paxos --quick --report paper.html")]
+Example: the memory of nodes under load
+  logberg-lab bench memory")]
 pub struct Arguments {
     #[command(subcommand)]
     bench: Bench,
@@ -49,7 +50,9 @@ enum Bench {
     Kv(kv::Arguments),
     Http(http::Arguments),
     Waited(waited::Arguments),
-    Paper(paper::Arguments),
+    /// The earlier words for `logberg-lab zcp grid`
+    #[command(hide = true)]
+    Paper(zcp::OfAPaper),
     Rivals(rivals::Arguments),
     Instructions(instructions::Arguments),
 }

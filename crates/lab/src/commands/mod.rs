@@ -11,7 +11,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::global::Global;
-use crate::study::{mex, ramp};
+use crate::study::{mex, ramp, zcp};
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -20,6 +20,7 @@ pub enum Command {
     Bench(bench::Arguments),
     List(list::List),
     Show(list::Show),
+    Zcp(zcp::Arguments),
     Ramp(ramp::Arguments),
     Mex(mex::Arguments),
     Report(list::Report),
@@ -46,6 +47,7 @@ impl Command {
             Self::Bench(arguments) => arguments.run(global),
             Self::List(list) => list.run(global.json),
             Self::Show(show) => show.run(global.json),
+            Self::Zcp(arguments) => arguments.run(global.json),
             Self::Ramp(arguments) => arguments.run(global.json),
             Self::Mex(arguments) => arguments.run(global.json),
             Self::Report(report) => report.run(),

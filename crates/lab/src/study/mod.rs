@@ -16,6 +16,7 @@
 //! | `common` | the options of all experiments, and how one ends |
 //! | `run` | what a run found, as JSON |
 //! | `page` | the same for people |
+//! | `zcp` | Zero-copy Paxos' grid |
 //! | `ramp` | The RAM-ified Part-Time Parliament's experiments |
 //! | `mex` | those of the sharded key/value store of 6.824 |
 
@@ -28,3 +29,4 @@ pub mod ramp;
 mod rounds;
 pub mod run;
 mod statistics;
+pub mod zcp;

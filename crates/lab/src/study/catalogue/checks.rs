@@ -114,6 +114,48 @@ const fn of(
 /// Ratios of times unless it says something else.
 pub const CHECKS: &[Check] = &[
     of(
+        ("Z14", "cells that are not delivered as there"),
+        "cells of which 99 % were delivered there are delivered here, 98 % of them at least: cells that are not",
+        "0 of 52",
+        (-0.5, 0.5),
+        Must::HoldBelow { most: 0.0 },
+    ),
+    of(
+        ("Z17", "p50 at 5/50 MB/s"),
+        "14 ms below 20 MB/s: median at 5 / at 50 MB/s, 1000 B",
+        "12",
+        (0.3, 2.0),
+        Must::HoldAbove { least: 5.0 },
+    ),
+    of(
+        ("Z18", "p50 at 220/100 MB/s"),
+        "queues explode near the limit: median at 220 / at 100 MB/s, 1000 B",
+        "1067",
+        (0.3, 5.0),
+        Must::HoldAbove { least: 50.0 },
+    ),
+    of(
+        ("Z3", "batch at 200/20 MB/s"),
+        "batches grow with the rate: mean batch at 200 / at 20 MB/s, 1000 B",
+        "487, and 13.7 at 150 / 20",
+        (4.0, 1000.0),
+        Must::HoldAbove { least: 2.0 },
+    ),
+    of(
+        ("Z19", "most system CPU of a role to 180 MB/s"),
+        "system time is below half of a core until 180 MB/s: percent of a core, the most of all cells",
+        "44",
+        (5.0, 50.0),
+        Must::HoldBelow { most: 50.0 },
+    ),
+    of(
+        ("Z19", "median of user CPU of the leader"),
+        "user time is trivial: percent of the leader's CPU, in the middle of all cells",
+        "at most 9",
+        (15.0, 40.0),
+        Must::HoldBelow { most: 10.0 },
+    ),
+    of(
         ("R22", "disk/ram at 10 B"),
         "for 10 B the ink does not matter: disk / RAM",
         "1.0",

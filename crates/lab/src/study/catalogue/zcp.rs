@@ -2,7 +2,7 @@
 
 use super::{Row, have, missing, part};
 
-const GRID: &str = "logberg-lab bench paper zero-copy-paxos --report paper.html";
+const GRID: &str = "logberg-lab zcp grid --report grid.html";
 
 pub(super) const ROWS: &[Row] = &[
     have(
@@ -29,25 +29,18 @@ pub(super) const ROWS: &[Row] = &[
         GRID,
         "the limits, which `logberg bench machine` measures",
     ),
-    part(
+    have(
         "Z8",
         "plot: how many are slower than a latency, 16 panels",
         GRID,
-        "all sizes, and the published curves",
     ),
-    part(
+    have(
         "Z9",
         "plot: CPU, user and system, of leader and follower",
         GRID,
-        "the published cells",
     ),
     have("Z10", "plot: mean acknowledged batch", GRID),
-    part(
-        "Z11",
-        "90th, 95th, 99.5th and 99.9th percentiles",
-        GRID,
-        "the 95th and the 99.5th",
-    ),
+    have("Z11", "90th, 95th, 99.5th and 99.9th percentiles", GRID),
     part(
         "Z12",
         "the client: one write() a request, bound at about 1 MHz [100 to 106 % of a core]",
@@ -64,11 +57,10 @@ pub(super) const ROWS: &[Row] = &[
         "claim: ≥ 99 % up to 20 MB/s at 20 B, 120 at 100 B, 190 at 500 and 1000 B",
         GRID,
     ),
-    part(
+    have(
         "Z15",
         "claim: below about 200 B the client's calls limit, above it disk and network [about 180 MB/s]",
         GRID,
-        "the limit's name beside each cell",
     ),
     have(
         "Z16",

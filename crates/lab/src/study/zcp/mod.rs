@@ -1,4 +1,4 @@
-//! `bench paper`: a paper's own experiment, with its published figures beside ours.
+//! `zcp grid`: Zero-copy Paxos' own experiment, with its published figures beside ours.
 //!
 //! ```text
 //!  for each cell:  fresh cluster (two active nodes, an auxiliary) ── warm-up ── measured ── gone
@@ -6,6 +6,7 @@
 //! ```
 
 mod cells;
+mod judged;
 mod plots;
 mod published;
 mod tables;
@@ -13,7 +14,7 @@ mod tables;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -33,6 +34,8 @@ use testbed::scratch::{Place, Scratch, go_on};
 use testbed::watch::Watch;
 use wire::quantity;
 
+use crate::study::run::Checked;
+
 const HELP: &str = "\
 Each cell of the grid is a target rate and a size of writes, measured on a fresh cluster as in the paper:
 two active nodes and an auxiliary, one client. In full that takes 102 minutes, with --quick 9. A cell in
@@ -40,14 +43,49 @@ a table is ours / published. Latency is counted from when a write was due, of al
 one in each 1024 bytes of smaller ones, where the paper's is of selected round trips: ours is the harder figure.
 
 Example: the whole grid quickly, and six cells as long as the paper's
-  logberg-lab bench paper zero-copy-paxos --quick --report paper.html
-  logberg-lab bench paper zero-copy-paxos --cells 20M:1,20M:20,100M:100,100M:1000,190M:500,220M:1000";
+  logberg-lab zcp grid --quick --report paper.html
+  logberg-lab zcp grid --cells 20M:1,20M:20,100M:100,100M:1000,190M:500,220M:1000";
 
-/// A paper's experiment, with its published figures beside ours
+/// Repeat Zero-copy Paxos' experiments
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Debug, Subcommand)]
+enum Experiment {
+    Grid(Box<Grid>),
+}
+
+impl Arguments {
+    pub fn run(self, json: bool) -> Result<()> {
+        match self.experiment {
+            Experiment::Grid(grid) => grid.run(json),
+        }
+    }
+}
+
+/// The earlier words for the grid.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
-pub struct Arguments {
+pub struct OfAPaper {
     paper: Paper,
+    #[command(flatten)]
+    grid: Box<Grid>,
+}
+
+impl OfAPaper {
+    pub fn run(self, json: bool) -> Result<()> {
+        let Paper::ZeroCopyPaxos = self.paper;
+        self.grid.run(json)
+    }
+}
+
+/// Measure throughput, latency, batches and CPU by target rate and size of writes
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct Grid {
     /// One second of warm-up and three measured, where the paper has 15 and 45
     #[arg(long)]
     quick: bool,
@@ -86,6 +124,8 @@ struct Report {
     warm_up_s: f64,
     measured_s: f64,
     cells: Vec<Outcome>,
+    /// The paper's claims that these cells can say something of.
+    checks: Vec<Checked>,
     machine: Machine,
 }
 
@@ -125,9 +165,8 @@ const QUICK_MEASURED_S: f64 = 3.0;
 /// A cluster's start and end, for the time that is left.
 const AROUND: Duration = Duration::from_millis(1500);
 
-impl Arguments {
-    pub fn run(self, json: bool) -> Result<()> {
-        let Paper::ZeroCopyPaxos = self.paper;
+impl Grid {
+    fn run(self, json: bool) -> Result<()> {
         let report_to = self.report.open()?;
         let usual = match self.quick {
             true => (QUICK_WARM_UP_S, QUICK_MEASURED_S),
@@ -181,6 +220,7 @@ impl Arguments {
         if let Some(asked) = asked_to_end.take_if(|_| outcomes.is_empty()) {
             return Err(asked);
         }
+        let checks = judged::checks_of(&outcomes);
         let report = Report {
             bench: "paper",
             paper: "zero-copy-paxos",
@@ -189,6 +229,7 @@ impl Arguments {
             warm_up_s: rounded(warm_up.as_secs_f64()),
             measured_s: rounded(length.as_secs_f64()),
             cells: outcomes,
+            checks,
             machine,
         };
         if let Some(to) = report_to {
@@ -257,6 +298,17 @@ impl Ours {
             figures,
             micros: measured.micros,
         }
+    }
+}
+
+impl Ours {
+    /// Percent of a core of a role, of user and of system.
+    fn cpu(&self, role: &str) -> (f64, f64) {
+        let percent = |kind: &str| {
+            let figure = self.figures.get(&format!("{role}_{kind}_percent"));
+            figure.unwrap_or(0.0)
+        };
+        (percent("user"), percent("system"))
     }
 }
 

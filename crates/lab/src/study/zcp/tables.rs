@@ -3,8 +3,9 @@
 use anyhow::Result;
 
 use super::cells::Rate;
-use super::published::{CPU, Published};
+use super::published::{Percent, Published};
 use super::{Ours, Outcome, Report};
+use bench::latency::quantile_ms;
 use terminal::show;
 
 /// Rates down, sizes of writes across; only those of which a cell was measured.
@@ -21,7 +22,7 @@ type Kind = (
     fn(&Published) -> Option<String>,
 );
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 11] = [
     (
         "Table 1. Which part of the target rate was delivered",
         |ours| ours.delivered.map(|part| format!("{part:.3}")),
@@ -39,30 +40,69 @@ const KINDS: [Kind; 6] = [
     ),
     (
         "Table 4. Median latency, in ms",
-        |ours| Some(format!("{:.3}", ours.median_ms)),
-        |published| Some(format!("{:.3}", published.median_ms)),
+        |ours| ms(ours, 0.5),
+        |published| Some(format!("{:.3}", published.quantile(0.5)?)),
     ),
     (
         "Table 5. 99th percentile of latency, in ms",
-        |ours| Some(format!("{:.3}", ours.p99_ms)),
-        |published| Some(format!("{:.3}", published.p99_ms)),
+        |ours| ms(ours, 0.99),
+        |published| Some(format!("{:.3}", published.quantile(0.99)?)),
+    ),
+    (
+        "90th percentile of latency, in ms",
+        |ours| ms(ours, 0.9),
+        |published| Some(format!("{:.3}", published.quantile(0.9)?)),
+    ),
+    (
+        "95th percentile of latency, in ms",
+        |ours| ms(ours, 0.95),
+        |published| Some(format!("{:.3}", published.quantile(0.95)?)),
+    ),
+    (
+        "99.5th percentile of latency, in ms",
+        |ours| ms(ours, 0.995),
+        |published| Some(format!("{:.3}", published.quantile(0.995)?)),
+    ),
+    (
+        "99.9th percentile of latency, in ms",
+        |ours| ms(ours, 0.999),
+        |published| Some(format!("{:.3}", published.quantile(0.999)?)),
     ),
     (
         "CPU in percent of a core, leader user+system, follower user+system",
-        |ours| Some(cpu(ours)),
-        |_| None,
+        |ours| Some(cpu(ours.cpu("leader"), ours.cpu("follower"))),
+        |published| Some(cpu(published.leader_cpu, published.follower_cpu)),
+    ),
+    (
+        "The limit of each cell: the client's core, the nodes and their disks, or none",
+        |ours| Some(limit(ours.delivered, ours.cpu("client")).to_owned()),
+        |published| Some(limit(Some(published.delivered), published.client_cpu).to_owned()),
     ),
 ];
 
-fn cpu(ours: &Ours) -> String {
-    let percent = |name| ours.figures.get(name).unwrap_or(0.0);
+/// The client is one thread, which a core less than wholly taken does not hold up.
+const CORE_TAKEN: f64 = 90.0;
+/// Of the target.
+const ALL_DELIVERED: f64 = 0.98;
+
+fn ms(ours: &Ours, part: f64) -> Option<String> {
+    Some(format!("{:.3}", quantile_ms(&ours.micros, part)))
+}
+
+fn cpu(leader: Percent, follower: Percent) -> String {
     format!(
         "{:.0}+{:.0}, {:.0}+{:.0}",
-        percent("leader_user_percent"),
-        percent("leader_system_percent"),
-        percent("follower_user_percent"),
-        percent("follower_system_percent"),
+        leader.0, leader.1, follower.0, follower.1
     )
+}
+
+/// What kept a cell from its target; flat out has none.
+fn limit(delivered: Option<f64>, client: Percent) -> &'static str {
+    match delivered {
+        Some(part) if part >= ALL_DELIVERED => "none",
+        _ if client.0 + client.1 >= CORE_TAKEN => "client",
+        _ => "nodes",
+    }
 }
 
 impl Report {
@@ -128,7 +168,8 @@ impl Report {
         for failure in self.failures() {
             show::print(failure)?;
         }
-        show::print(format!("Ours / published. {CPU}"))?;
+        self.print_checks()?;
+        show::print("Ours / published.")?;
         show::print(format!(
             "{} s of warm-up and {} s measured; {}",
             self.warm_up_s,

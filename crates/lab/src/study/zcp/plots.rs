@@ -2,14 +2,12 @@
 
 use anyhow::Result;
 
-use super::published::{CPU, Published};
+use super::cells::Rate;
+use super::published::{Percent, Published};
 use super::{Ours, Outcome, Report};
 use bench::latency::slower_than;
 use bench::report::Page;
 use bench::report::plot::{Axis, Line, Lines};
-
-/// More lines cannot be told apart.
-const CURVES_MAX: usize = 8;
 
 impl Report {
     pub(super) fn page(&self) -> Result<Page> {
@@ -44,11 +42,13 @@ impl Report {
         page.lines(&self.by_size("Writes, ours", mhz(), writes))?;
         let writes = theirs(|published| published.writes_mhz);
         page.lines(&self.by_size("Writes, published", mhz(), writes))?;
-        page.lines(&self.curves())?;
+        for rate in self.rates() {
+            page.lines(&self.curves(rate))?;
+        }
         let ms = || Axis::log("ms");
         let p99 = ours(|ours| Some(ours.p99_ms));
         page.lines(&self.by_size("99th percentile of latency, ours", ms(), p99))?;
-        let p99 = theirs(|published| published.p99_ms);
+        let p99 = theirs(|published| published.quantile(0.99).unwrap_or(f64::NAN));
         page.lines(&self.by_size("99th percentile of latency, published", ms(), p99))?;
         let bytes = || Axis::log("bytes");
         let batch = ours(|ours| ours.batch_bytes);
@@ -56,11 +56,17 @@ impl Report {
         let batch = theirs(|published| published.batch_bytes);
         page.lines(&self.by_size("Mean acknowledged batch, published", bytes(), batch))?;
         let percent = || Axis::linear("percent of a core");
-        let leader = |outcome: &Outcome| outcome.cpu("leader");
-        page.lines(&self.by_size("CPU of the leader, ours", percent(), leader))?;
-        let follower = |outcome: &Outcome| outcome.cpu("follower");
-        page.lines(&self.by_size("CPU of the follower, ours", percent(), follower))?;
-        page.text(CPU);
+        let sum = |(user, system): Percent| user + system;
+        let of = |role: &'static str| {
+            move |outcome: &Outcome| outcome.ours.as_ref().map(|ours| sum(ours.cpu(role)))
+        };
+        page.lines(&self.by_size("CPU of the leader, ours", percent(), of("leader")))?;
+        let leader = theirs(|published| published.leader_cpu.0 + published.leader_cpu.1);
+        page.lines(&self.by_size("CPU of the leader, published", percent(), leader))?;
+        page.lines(&self.by_size("CPU of the follower, ours", percent(), of("follower")))?;
+        let follower = theirs(|published| published.follower_cpu.0 + published.follower_cpu.1);
+        page.lines(&self.by_size("CPU of the follower, published", percent(), follower))?;
+        self.add_checks_to(&mut page);
         page.heading("Tables: ours / published");
         for grid in self.grids() {
             page.text(grid.title);
@@ -89,37 +95,30 @@ impl Report {
         }
     }
 
-    /// Curves of the largest writes, at rates as far apart as there are lines for.
-    fn curves(&self) -> Lines {
-        let largest = self.sizes().last().copied().unwrap_or(0);
-        let rates = self.rates();
-        let every = rates.len().div_ceil(CURVES_MAX).max(1);
-        let cells = rates.into_iter().step_by(every);
-        let cells = cells.filter_map(|rate| {
-            self.outcome(rate, largest)?
-                .ours
-                .as_ref()
-                .map(|of| (rate, of))
+    /// At one rate: a curve for each size, and those that were published dashed.
+    fn curves(&self, rate: Rate) -> Lines {
+        let cells = self.cells.iter();
+        let cells = cells.filter(|outcome| outcome.cell.rate == rate);
+        let lines = cells.flat_map(|outcome| {
+            let size = outcome.write_bytes;
+            let ours = outcome.ours.as_ref().map(|ours| Line {
+                name: format!("{size} B"),
+                points: slower_than(&ours.micros),
+                ..Line::default()
+            });
+            let published = outcome.published.as_ref().map(|published| Line {
+                name: format!("{size} B, published"),
+                points: published.slower_than(),
+                dashed: true,
+                ..Line::default()
+            });
+            ours.into_iter().chain(published)
         });
         Lines {
-            title: format!("Writes of {largest} B that take longer, ours"),
+            title: format!("Writes that take longer, {}", rate.shown()),
             x: Axis::log("ms"),
             y: Axis::log("of all"),
-            lines: cells
-                .map(|(rate, ours)| Line {
-                    name: rate.shown(),
-                    points: slower_than(&ours.micros),
-                    ..Line::default()
-                })
-                .collect(),
+            lines: lines.collect(),
         }
-    }
-}
-
-impl Outcome {
-    fn cpu(&self, role: &str) -> Option<f64> {
-        let figures = &self.ours.as_ref()?.figures;
-        let percent = |kind| figures.get(&format!("{role}_{kind}_percent"));
-        Some(percent("user")? + percent("system")?)
     }
 }
