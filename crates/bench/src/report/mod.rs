@@ -51,23 +51,24 @@ pre { padding: 0.6em; white-space: pre-wrap }";
 impl To {
     /// Before anything is measured: an hour's figures are not to end in a wrong directory.
     pub fn open(&self) -> Result<Option<Opened>> {
-        let Some(path) = &self.report else {
-            return Ok(None);
-        };
-        let mut part = path.clone().into_os_string();
-        part.push(".part");
-        let part = PathBuf::from(part);
-        let file = File::create(&part)
-            .with_context(|| format!("the report cannot be written to {}", path.display()))?;
-        Ok(Some(Opened {
-            file,
-            part,
-            path: path.clone(),
-        }))
+        self.report.as_deref().map(Opened::at).transpose()
     }
 }
 
 impl Opened {
+    pub fn at(path: &Path) -> Result<Opened> {
+        let mut part = path.to_path_buf().into_os_string();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        let file = File::create(&part)
+            .with_context(|| format!("the report cannot be written to {}", path.display()))?;
+        Ok(Opened {
+            file,
+            part,
+            path: path.to_path_buf(),
+        })
+    }
+
     pub fn write(mut self, page: Page) -> Result<()> {
         let said = || format!("the report cannot be written to {}", self.path.display());
         self.file

@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+mod all;
 mod bench;
 mod guest_node;
 mod list;
@@ -23,6 +24,7 @@ pub enum Command {
     Zcp(zcp::Arguments),
     Ramp(ramp::Arguments),
     Mex(mex::Arguments),
+    All(all::Arguments),
     Report(list::Report),
     #[command(hide = true)]
     Node(Box<node::Arguments>),
@@ -50,6 +52,7 @@ impl Command {
             Self::Zcp(arguments) => arguments.run(global.json),
             Self::Ramp(arguments) => arguments.run(global.json),
             Self::Mex(arguments) => arguments.run(global.json),
+            Self::All(arguments) => arguments.run(global.json),
             Self::Report(report) => report.run(),
             Self::Node(arguments) => arguments.run(),
             Self::GuestNode(arguments) => arguments.run(),

@@ -2,6 +2,6 @@
 
 #[test]
 fn every_command_that_somebody_is_told_to_type_is_one() {
-    let some = ["sim", "torture", "zcp grid", "bench instructions"];
+    let some = ["sim", "torture", "zcp", "bench instructions"];
     crate::documented::check(crate::PROGRAM, &some);
 }

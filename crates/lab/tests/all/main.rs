@@ -9,6 +9,7 @@ mod bench;
 mod documents;
 mod node;
 mod sim;
+mod study;
 mod torture;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_logberg-lab");
