@@ -21,6 +21,7 @@ import os
 import secrets
 import select
 import socket
+import ssl
 import time
 
 __all__ = ["Client", "Writer", "Reader", "Refused", "Unreachable", "Superseded", "Corrupt"]
@@ -139,10 +140,13 @@ def _number(text):
         raise Corrupt(f"not a number: {text!r}") from None
 
 
+_NOT_NOW = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
 class _Link:
     """A connection, and what came on it that nobody took yet."""
 
-    def __init__(self, server, line):
+    def __init__(self, server, line, tls=None):
         host, _, port = server.rpartition(":")
         try:
             if server.startswith("unix:"):
@@ -152,6 +156,9 @@ class _Link:
             else:
                 self.socket = socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS_MAX)
                 self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if tls:
+                    # An end without TLS' own word for it is a connection that broke.
+                    self.socket = tls.wrap_socket(self.socket, server_hostname=host.strip("[]"), suppress_ragged_eofs=False)
         except (OSError, ValueError) as error:
             raise _Lost(f"{server}: {error}") from None
         self.socket.settimeout(SILENCE_SECONDS_MAX)
@@ -174,7 +181,10 @@ class _Link:
         began = time.monotonic()
         try:
             piece = self.socket.recv(256 << 10)
-        except (BlockingIOError, InterruptedError):
+            # What TLS has taken from the socket already wakes no select.
+            while piece and isinstance(self.socket, ssl.SSLSocket) and self.socket.pending():
+                piece += self.socket.recv(self.socket.pending())
+        except _NOT_NOW:
             return False
         except OSError as error:
             raise _Lost(f"{self.server}: {error}") from None
@@ -247,10 +257,11 @@ class Client:
     """A cluster, by the addresses of some of its nodes. `timeout` is how many seconds may pass in which nothing gets on.
 
     `token` is shown on each connection, as `logberg token create` printed it; else the one in the environment's LOGBERG_TOKEN, if any.
-    It goes over the network as it is.
+    It goes over the network as it is, unless `ca` is said: a file with the authority of the nodes' certificates. Then connections are by
+    TLS and by nothing else; `cert` and `key` are files with a client's certificate and its key, which is shown there.
     """
 
-    def __init__(self, servers, timeout=30.0, checksums=True, token=None):
+    def __init__(self, servers, timeout=30.0, checksums=True, token=None, ca=None, cert=None, key=None):
         self.servers = [servers] if isinstance(servers, str) else list(servers)
         if not self.servers:
             raise ValueError("name at least one server, as HOST:PORT or unix:PATH")
@@ -258,10 +269,25 @@ class Client:
         token = (os.environ.get("LOGBERG_TOKEN", "") if token is None else token).strip()
         if not all("!" <= letter <= "~" for letter in token):
             raise ValueError("a token is one word of printable ASCII, as `logberg token create` prints it")
+        if cert and not ca:
+            raise ValueError("a certificate is shown by TLS alone: say ca, too, a file with the authority of the nodes")
+        self._files = (ca, cert, key)
+        self._tls()
         self._shown = f"logberg/1 auth {token}\n".encode() if token else b""
 
+    def _tls(self):
+        """By the files of this moment: a renewed certificate is shown by the next connection."""
+        ca, cert, key = self._files
+        if not ca:
+            return None
+        tls = ssl.create_default_context(cafile=ca)
+        tls.minimum_version = ssl.TLSVersion.TLSv1_3
+        if cert:
+            tls.load_cert_chain(cert, key)
+        return tls
+
     def _link(self, server, verb, words, keys):
-        return _Link(server, self._shown + _request(verb, words, keys))
+        return _Link(server, self._shown + _request(verb, words, keys), self._tls())
 
     def _ask(self, verb, *words, **keys):
         search = _Search(self.servers, self.timeout)
@@ -603,7 +629,7 @@ class Writer:
         while self._sent < len(self._kept):
             try:
                 self._sent += self._link.socket.send(bytes(self._kept[self._sent : self._sent + (256 << 10)]))
-            except (BlockingIOError, InterruptedError):
+            except _NOT_NOW:
                 return
             except OSError as error:
                 # What a leader said before it ended the connection counts: it may be `superseded`.

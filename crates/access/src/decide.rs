@@ -15,6 +15,8 @@ pub enum Principal {
     /// The socket in a node's data directory: whoever may open that can read the disk as well.
     Socket,
     Token(TokenName),
+    /// Whoever showed a client's certificate of that name, to which something was granted.
+    Certificate(TokenName),
     /// Somebody who showed nothing.
     Anonymous,
 }
@@ -32,6 +34,7 @@ impl fmt::Display for Principal {
             Principal::Node(id) => write!(f, "node {id}"),
             Principal::Socket => f.write_str("the admin socket"),
             Principal::Token(name) => write!(f, "token `{name}`"),
+            Principal::Certificate(name) => write!(f, "certificate `{name}`"),
             Principal::Anonymous => f.write_str("who shows no token"),
         }
     }
@@ -85,7 +88,7 @@ pub fn decide(who: &Principal, grants: Option<&Grants>, need: &Need) -> Result<(
         Err(Denied { who, need, reason })
     };
     let grants = match who {
-        Principal::Token(_) => grants,
+        Principal::Token(_) | Principal::Certificate(_) => grants,
         Principal::Anonymous | Principal::Node(_) | Principal::Socket => None,
     };
     let Some(grants) = grants else {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use clap::Args;
 use client::{Client, Credential, Timeouts, Transport};
 use terminal::exit::Failure;
 use terminal::program::LogFormat;
-use tls::Trust;
+use tls::{Named, Trust};
 
 /// Longer than anybody waits, and short enough to be added to any time.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -40,6 +40,24 @@ pub struct Global {
     /// A file with the authority whose certificates of nodes to believe: connections are made by TLS, and by nothing else
     #[arg(long, global = true, value_name = "FILE", env = "LOGBERG_CA", hide_env_values = true, value_parser = authority)]
     pub ca: Option<Arc<Trust>>,
+    /// A file with a client's certificate to show (`logberg certs client`), whose name was bound (`logberg token bind-certificate`)
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "LOGBERG_CERT",
+        hide_env_values = true
+    )]
+    pub cert: Option<PathBuf>,
+    /// A file with its key
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "LOGBERG_KEY",
+        hide_env_values = true
+    )]
+    pub key: Option<PathBuf>,
     /// Give up after this long without progress: seconds, or `never`
     #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub timeout: Duration,
@@ -76,6 +94,38 @@ impl Global {
     /// By which connections to nodes are made private, if they are.
     pub fn transport(&self) -> Option<Arc<dyn Transport>> {
         Some(self.ca.clone()?)
+    }
+
+    /// Takes the certificate that was named, and its key.
+    ///
+    /// Errors: one is named without the other, or without an authority, or they do not fit.
+    pub fn take_certificate(&mut self) -> Result<(), Failure> {
+        let (certificate, key, ca) = match (&self.cert, &self.key, &self.ca) {
+            (None, None, _) => return Ok(()),
+            (Some(certificate), Some(key), Some(ca)) => (certificate, key, ca),
+            (Some(_), Some(_), None) => {
+                let sentence = "--cert is shown by TLS alone: say --ca FILE, too, with the authority of the nodes";
+                return Err(Failure::usage(sentence));
+            }
+            (Some(_), None, _) | (None, Some(_), _) => {
+                let sentence =
+                    "--cert FILE and --key FILE are said together: a certificate and its key";
+                return Err(Failure::usage(sentence));
+            }
+        };
+        let named =
+            Named::of_file(certificate).map_err(|error| Failure::usage(error.to_string()))?;
+        if named.client.is_none() {
+            let sentence = format!(
+                "{} names no client: a client's certificate has the URI logberg:client:NAME (`logberg certs client NAME` makes one)",
+                certificate.display()
+            );
+            return Err(Failure::usage(sentence));
+        }
+        let shown = ca.showing(certificate, key);
+        let shown = shown.map_err(|error| Failure::usage(error.to_string()))?;
+        self.ca = Some(Arc::new(shown));
+        Ok(())
     }
 
     /// Takes the token of the environment, where no file was named.

@@ -28,7 +28,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return program::refuse_usage(NAME, &error, json_asked),
     };
-    if let Err(error) = cli.global.take_token() {
+    let taken = cli.global.take_token();
+    if let Err(error) = taken.and_then(|()| cli.global.take_certificate()) {
         return exit::report(NAME, &error.into(), json_asked);
     }
     program::start_logging(cli.global.log_format, cli.command.usual_log());

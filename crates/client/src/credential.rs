@@ -6,10 +6,19 @@ use std::str::FromStr;
 use access::{BadToken, Token};
 
 /// A token, as `logberg token create` printed it. It is sent at the beginning of each connection; no text shows its secret.
+///
+/// Or, of a node that asks for a client, the certificate that this one showed: it is believed of nodes alone, by the certificate that they
+/// show themselves.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
-    token: Token,
+    shown: Shown,
     line: String,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Shown {
+    Token(Token),
+    Certificate(String),
 }
 
 impl Credential {
@@ -18,14 +27,30 @@ impl Credential {
         self.line.as_bytes()
     }
 
-    /// With its secret, which no text shows.
-    pub fn token(&self) -> &Token {
-        &self.token
+    /// For a client that showed a certificate of that name, which holds until then.
+    ///
+    /// Units: milliseconds since the beginning of 1970.
+    pub fn of_certificate(name: &str, until_ms: u64) -> Credential {
+        Credential {
+            shown: Shown::Certificate(name.to_owned()),
+            line: wire::auth::certificate_line(name, until_ms),
+        }
     }
 
-    /// The name of its token: no secret.
+    /// With its secret, which no text shows. `None`: it is no token.
+    pub fn token(&self) -> Option<&Token> {
+        match &self.shown {
+            Shown::Token(token) => Some(token),
+            Shown::Certificate(_) => None,
+        }
+    }
+
+    /// The name of its token or certificate: no secret.
     pub fn name(&self) -> &str {
-        self.token.name.as_str()
+        match &self.shown {
+            Shown::Token(token) => token.name.as_str(),
+            Shown::Certificate(name) => name,
+        }
     }
 }
 
@@ -35,13 +60,17 @@ impl FromStr for Credential {
     fn from_str(text: &str) -> Result<Credential, BadToken> {
         let token: Token = text.trim().parse()?;
         let line = wire::auth::line(&token.reveal());
-        Ok(Credential { token, line })
+        let shown = Shown::Token(token);
+        Ok(Credential { shown, line })
     }
 }
 
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.token)
+        match &self.shown {
+            Shown::Token(token) => write!(f, "{token}"),
+            Shown::Certificate(name) => write!(f, "certificate {name}"),
+        }
     }
 }
 

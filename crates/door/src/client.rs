@@ -107,8 +107,10 @@ pub enum Wants {
 pub struct Client {
     pub id: u64,
     pub peer: String,
-    /// The token that it showed.
+    /// The token that it showed; else what its handshake did.
     pub shown: Shown,
+    /// What its handshake showed: it is that again after RESET.
+    pub by_handshake: Shown,
     pub name: Vec<u8>,
     pub library: [Vec<u8>; 2],
     pub protocol: Protocol,
@@ -149,11 +151,12 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(id: u64, peer: String) -> Client {
+    pub fn new(id: u64, peer: String, by_handshake: Shown) -> Client {
         Client {
             id,
             peer,
-            shown: Shown::Nothing,
+            shown: by_handshake.clone(),
+            by_handshake,
             name: Vec::new(),
             library: Default::default(),
             protocol: Protocol::Resp2,
@@ -364,7 +367,7 @@ mod tests {
     use super::*;
 
     fn client() -> Client {
-        Client::new(1, "somebody".to_owned())
+        Client::new(1, "somebody".to_owned(), Shown::Nothing)
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use host::{Host, Outcome};
-use letters::{DoorFigures, RightsBoard};
+use letters::{DoorFigures, RightsBoard, Shown};
 use ops::{Completion, ConnId, LENT_BYTES_MAX, Machine, Op, Slice, Time};
 use resp::{Found, Parser};
 
@@ -193,10 +193,10 @@ impl Door {
         &self.host
     }
 
-    fn accept(&mut self, conn: ConnId, peer: String) {
+    fn accept(&mut self, conn: ConnId, peer: String, by_handshake: Shown) {
         let figures = &self.counts.figures;
         figures.connections.add(1);
-        let mut client = Client::new(conn.0, peer);
+        let mut client = Client::new(conn.0, peer, by_handshake);
         if self.clients.len() >= CLIENTS_MAX {
             figures.connections_refused.add(1);
             client.answer(&error("ERR max number of clients reached"));
@@ -360,7 +360,9 @@ impl Door {
 impl Machine for Door {
     fn handle(&mut self, now: Time, completion: Completion) {
         match completion {
-            Completion::Accepted { conn, peer, .. } => self.accept(conn, peer),
+            Completion::Accepted {
+                conn, peer, client, ..
+            } => self.accept(conn, peer, Shown::by_handshake(client.as_ref())),
             Completion::ListenFailed { address, error } => {
                 tracing::error!(%error, "cannot listen for clients of keys on {address}: choose another address with --kv");
             }

@@ -186,11 +186,14 @@ impl Guard {
     }
 }
 
-/// `ACL GETUSER NAME`, `ACL DRYRUN NAME …` about the token that was shown.
+/// `ACL GETUSER NAME`, `ACL DRYRUN NAME …` about the token or certificate that was shown.
 fn is_about(words: &[&[u8]], shown: &Shown) -> bool {
-    let (Some(second), Some(name), Shown::Token(own, _)) = (words.get(1), words.get(2), shown)
-    else {
+    let (Some(second), Some(name)) = (words.get(1), words.get(2)) else {
         return false;
+    };
+    let own = match shown {
+        Shown::Token(own, _) | Shown::Certificate(own, _) => own,
+        Shown::Nothing => return false,
     };
     let is_question = is(second, "getuser") || is(second, "dryrun");
     is_question && *name == own.as_str().as_bytes()

@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
-use letters::{HttpFigures, RightsBoard};
+use letters::{HttpFigures, RightsBoard, Shown};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -22,8 +22,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::bounds::Bounds;
 use crate::log::Logs;
-use crate::secure::{Came, Tls};
-use crate::serve::{Door, Scheme};
+use crate::secure::{Came, Secured, Tls};
+use crate::serve::{Door, Scheme, Whence};
 use crate::space::Handle;
 use crate::stuck::Watched;
 use crate::tails::Tails;
@@ -319,13 +319,23 @@ async fn greet(
     match came {
         Ok(None) => {}
         Ok(Some(Came::Plain(stream))) => serve_plain(stream, from, door, watcher).await,
-        Ok(Some(Came::Secured(stream, is_h2))) => {
+        Ok(Some(Came::Secured(secured))) => {
+            let Secured {
+                stream,
+                is_h2,
+                client,
+            } = *secured;
+            let whence = Whence {
+                from,
+                scheme: Scheme("https"),
+                by_handshake: Shown::by_handshake(client.as_ref()),
+            };
             // ‡ What was chosen in the handshake is spoken: nothing is guessed from the first bytes, for which there is no clock.
             let builder = match is_h2 {
                 true => builder(&bounds).http2_only(),
                 false => builder(&bounds).http1_only(),
             };
-            serve(*stream, (from, Scheme("https")), door, (builder, watcher)).await;
+            serve(stream, whence, door, (builder, watcher)).await;
         }
         Err(error) => tracing::debug!(%from, %error, "no connection to the HTTP door came of it"),
     }
@@ -339,7 +349,11 @@ async fn serve_plain(stream: TcpStream, from: SocketAddr, door: Arc<Door>, watch
         _ = stopped.wait_for(|stops| *stops) => false,
     };
     if begun {
-        let whence = (from, Scheme("http"));
+        let whence = Whence {
+            from,
+            scheme: Scheme("http"),
+            by_handshake: Shown::Nothing,
+        };
         serve(stream, whence, door, (builder(&bounds), watcher)).await;
     }
 }
@@ -363,7 +377,7 @@ fn builder(bounds: &Bounds) -> auto::Builder<TokioExecutor> {
 
 async fn serve<S>(
     stream: S,
-    (from, scheme): (SocketAddr, Scheme),
+    whence: Whence,
     door: Arc<Door>,
     (builder, watcher): (auto::Builder<TokioExecutor>, Watcher),
 ) where
@@ -372,8 +386,8 @@ async fn serve<S>(
     let stuck_after = door.bounds.stuck_after;
     let figures = door.figures.clone();
     let answer = move |request: Request<Incoming>| {
-        let door = door.clone();
-        async move { Ok::<_, std::convert::Infallible>(door.answer(request, from, scheme).await) }
+        let (door, whence) = (door.clone(), whence.clone());
+        async move { Ok::<_, std::convert::Infallible>(door.answer(request, whence).await) }
     };
     let io = TokioIo::new(Watched::new(stream, stuck_after, figures));
     let connection = builder.serve_connection(io, service_fn(answer));

@@ -168,10 +168,10 @@ impl Quota {
     }
 }
 
-/// As limits name him: by the token that was shown. Who shows none is one of the others, for all who do so.
+/// As limits name him: by the token or certificate that was shown, which have no name in common. Who shows none is one of the others, for all who do so.
 fn principal(asker: &Asker) -> String {
     match asker.shown.principal() {
-        Principal::Token(name) => name.as_str().to_owned(),
+        Principal::Token(name) | Principal::Certificate(name) => name.as_str().to_owned(),
         _ => String::new(),
     }
 }
@@ -180,7 +180,7 @@ fn principal(asker: &Asker) -> String {
 fn told(principal: &str) -> String {
     match principal {
         "" => "all who show no token may together".to_owned(),
-        name => format!("token {name} may"),
+        name => format!("{name} may"),
     }
 }
 
@@ -339,7 +339,7 @@ mod tests {
         let fault = state.take(SECOND, "ci").expect_err("it is too much");
         assert_eq!(
             fault.message,
-            "token ci may ask this node for 1 requests a second, and asked for more"
+            "ci may ask this node for 1 requests a second, and asked for more"
         );
         for _ in 0..99 {
             assert_eq!(waits(&mut state, SECOND, "other"), None);

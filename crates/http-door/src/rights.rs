@@ -10,9 +10,9 @@ use ops::Time;
 use streams::Path;
 
 use crate::fault::Fault;
-use crate::log::Asking;
+use crate::log::{Asking, Credential};
 use crate::route::{Route, SPACE};
-use crate::serve::Door;
+use crate::serve::{Door, Whence};
 use crate::space::now_ms;
 
 /// Whoever asks, and from where.
@@ -103,27 +103,37 @@ impl Door {
         }
     }
 
-    /// A log, and the token that its nodes are shown: they judge it again.
-    pub fn asking(&self, log: String, headers: &HeaderMap) -> Result<Asking, Fault> {
+    /// A log, and what its nodes are shown: they judge it again.
+    pub fn asking(&self, log: String, headers: &HeaderMap, asker: &Asker) -> Result<Asking, Fault> {
         let token = match self.asks_nothing() {
             true => None,
             false => token(headers)?,
         };
-        Ok(Asking { log, token })
+        let shown = match (token, &asker.shown) {
+            (Some(token), _) => Credential::Token(token),
+            (None, Shown::Certificate(name, until_ms)) => Credential::Certificate {
+                name: name.as_str().to_owned(),
+                until_ms: *until_ms,
+            },
+            (None, Shown::Nothing | Shown::Token(..)) => Credential::Nothing,
+        };
+        Ok(Asking { log, shown })
     }
 
     /// Whoever asks. Where nobody is asked for a token, nothing is looked at.
-    pub fn asker(&self, headers: &HeaderMap, from: SocketAddr) -> Result<Asker, Fault> {
-        let shown = self.shown(headers)?;
+    pub fn asker(&self, headers: &HeaderMap, whence: Whence) -> Result<Asker, Fault> {
+        let from = whence.from;
+        let shown = self.shown(headers, whence.by_handshake)?;
         Ok(Asker { shown, from })
     }
 
-    fn shown(&self, headers: &HeaderMap) -> Result<Shown, Fault> {
+    /// A token is said on purpose, so it counts more than what the connection showed.
+    fn shown(&self, headers: &HeaderMap, by_handshake: Shown) -> Result<Shown, Fault> {
         if self.asks_nothing() {
             return Ok(Shown::Nothing);
         }
         let Some(token) = token(headers)? else {
-            return Ok(Shown::Nothing);
+            return Ok(by_handshake);
         };
         let rights = self.rights();
         if rights.asks == letters::Asks::NotKnown {
@@ -145,7 +155,12 @@ impl Door {
         match self.rights().judge(&asker.shown, asked, now_ms()) {
             Ok(()) => Ok(()),
             Err(No::NotKnown) => Err(not_known()),
-            Err(No::Unauthenticated) => Err(unauthenticated("a token is needed")),
+            Err(No::Unauthenticated) => Err(unauthenticated(match &asker.shown {
+                Shown::Certificate(..) => {
+                    "a token is needed: nothing is granted to the certificate that was shown, or it has expired"
+                }
+                Shown::Nothing | Shown::Token(..) => "a token is needed",
+            })),
             // ‡ Whoever may nothing there is told the same as where there is nothing.
             Err(No::Forbidden(denied)) if denied.hides_the_place() && is_of_what_is(asked) => {
                 Err(not_found(asked))

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use ops::ClientCertificate;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -19,6 +20,9 @@ const PLAIN_REFUSED: &[u8] = b"HTTP/1.1 426 Upgrade Required\r\nUpgrade: TLS/1.3
 Content-Type: application/json\r\nContent-Length: 88\r\n\r\n\
 {\"code\":\"tls-required\",\"message\":\"this door speaks TLS alone\",\"remedy\":\"say https:// \"}\n";
 
+/// Reads a certificate, as DER.
+pub type Reads = Arc<dyn Fn(&[u8]) -> Option<ClientCertificate> + Send + Sync>;
+
 /// How a door speaks TLS.
 #[derive(Clone)]
 pub struct Tls {
@@ -28,13 +32,23 @@ pub struct Tls {
     pub acceptor: Arc<dyn Fn() -> TlsAcceptor + Send + Sync>,
     /// Called when somebody came in plain text, and was let in.
     pub on_plain: Arc<dyn Fn() + Send + Sync>,
+    /// The client's certificate that these bytes are, if they are one.
+    pub reads: Reads,
 }
 
 /// A connection, as it turned out.
 pub enum Came {
     Plain(TcpStream),
-    /// And whether both ends chose HTTP/2.
-    Secured(Box<TlsStream<TcpStream>>, bool),
+    Secured(Box<Secured>),
+}
+
+/// A connection by TLS.
+pub struct Secured {
+    pub stream: TlsStream<TcpStream>,
+    /// Both ends chose HTTP/2.
+    pub is_h2: bool,
+    /// The certificate of a client that it showed.
+    pub client: Option<ClientCertificate>,
 }
 
 impl Tls {
@@ -49,7 +63,14 @@ impl Tls {
             let acceptor = (self.acceptor)();
             let stream = timeout(bounds.head_within, acceptor.accept(stream)).await??;
             let is_h2 = stream.get_ref().1.alpn_protocol() == Some(H2);
-            return Ok(Some(Came::Secured(Box::new(stream), is_h2)));
+            let shown = stream.get_ref().1.peer_certificates();
+            let client = shown.and_then(|chain| (self.reads)(chain.first()?));
+            let secured = Secured {
+                stream,
+                is_h2,
+                client,
+            };
+            return Ok(Some(Came::Secured(Box::new(secured))));
         }
         if !self.is_required {
             (self.on_plain)();

@@ -8,7 +8,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
-use letters::{HttpFigures, HttpMethod, Refusals, RightsBoard};
+use letters::{HttpFigures, HttpMethod, Refusals, RightsBoard, Shown};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
@@ -73,6 +73,15 @@ impl Drop for LivePermit {
 #[derive(Clone, Copy, Debug)]
 pub struct Scheme(pub &'static str);
 
+/// The connection by which a request came.
+#[derive(Clone, Debug)]
+pub struct Whence {
+    pub from: SocketAddr,
+    pub scheme: Scheme,
+    /// The certificate of a client, if it showed one.
+    pub by_handshake: Shown,
+}
+
 impl Scheme {
     fn is_secured(self) -> bool {
         self.0 == "https"
@@ -126,15 +135,14 @@ impl Door {
     pub async fn answer(
         self: Arc<Door>,
         request: Request<Incoming>,
-        from: SocketAddr,
-        scheme: Scheme,
+        whence: Whence,
     ) -> Response<Body> {
         let began = Instant::now();
         let method = HttpMethod::of(request.method().as_str());
         // ‡ What waits for bytes that may never come says nothing of the door.
         let waits = query::waits(request.uri().query().unwrap_or_default());
         let figures = self.figures.clone();
-        let response = self.answered(request, from, scheme).await;
+        let response = self.answered(request, whence).await;
         let took = (!waits).then(|| began.elapsed());
         figures.count(method, response.status().as_u16(), took);
         response
@@ -143,18 +151,17 @@ impl Door {
     async fn answered(
         self: Arc<Door>,
         request: Request<Incoming>,
-        from: SocketAddr,
-        scheme: Scheme,
+        whence: Whence,
     ) -> Response<Body> {
         let figures = self.figures.clone();
         let origin = request.headers().get(ORIGIN).cloned();
         let is_head = request.method() == Method::HEAD;
-        let how = (self.is_open, scheme.is_secured());
+        let how = (self.is_open, whence.scheme.is_secured());
         let checked = guard::check(request.uri(), request.headers(), how);
         // Only who may see an answer is told so.
         let origin = origin.filter(|_| checked.is_ok());
         let answered = match checked {
-            Ok(()) => self.admitted(request, from, scheme).await,
+            Ok(()) => self.admitted(request, whence).await,
             // ‡ Whoever asks what may be asked is told, and no origin is named: a browser goes no further.
             Err(_) if request.method() == Method::OPTIONS => Ok(guard::preflight()),
             Err(fault) => Err(fault),
@@ -173,15 +180,15 @@ impl Door {
     async fn admitted(
         self: Arc<Door>,
         request: Request<Incoming>,
-        from: SocketAddr,
-        Scheme(scheme): Scheme,
+        whence: Whence,
     ) -> Result<Response<Body>, Fault> {
         let full = |_| Fault::not_now("this node answers as many requests as it may");
         let _permit = self.requests.clone().try_acquire_owned().map_err(full)?;
+        let (from, Scheme(scheme)) = (whence.from, whence.scheme);
         let (head, body) = request.into_parts();
         let route = Route::of(&head.method, head.uri.path())?;
         let what = || format!("{} {}", head.method, head.uri.path());
-        let asker = self.asker(&head.headers, from);
+        let asker = self.asker(&head.headers, whence);
         let asker = asker.inspect_err(|fault| self.tell_refused(NOT_GOOD, from, &what(), fault))?;
         let is_filled = !body.is_end_stream();
         let judged = self.judge_route(&asker, &route, &head.headers, is_filled);
@@ -237,24 +244,24 @@ impl Door {
             Route::CreateLog(log) => {
                 let host = guard::host(&head.uri, &head.headers).unwrap_or_default();
                 let address = format!("{scheme}://{host}{}", head.uri.path());
-                let asking = self.asking(log, &head.headers)?;
+                let asking = self.asking(log, &head.headers, &asker)?;
                 self.create_log(asking, &head.headers, body, &address).await
             }
             Route::AppendLog(log) => {
-                let asking = self.asking(log, &head.headers)?;
+                let asking = self.asking(log, &head.headers, &asker)?;
                 self.append_log(asking, &head.headers, body).await
             }
             Route::ReadLog(log) => {
-                let asking = self.asking(log, &head.headers)?;
+                let asking = self.asking(log, &head.headers, &asker)?;
                 let query = LogQuery::parse(query)?;
                 self.read_log(asking, query, &head.headers).await
             }
             Route::StandLog(log) => {
-                let asking = self.asking(log, &head.headers)?;
+                let asking = self.asking(log, &head.headers, &asker)?;
                 self.stand_log(asking, LogQuery::parse(query)?).await
             }
             Route::DeleteLog(log) => {
-                let asking = self.asking(log, &head.headers)?;
+                let asking = self.asking(log, &head.headers, &asker)?;
                 self.delete_log(asking).await
             }
             Route::List => self.list(&List::parse(query)?, &asker).await,

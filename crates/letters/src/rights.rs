@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use access::{Asked, Denied, Grants, Principal, SecretHash, Token, TokenName, decide};
 
+use ops::ClientCertificate;
+
 use crate::refusals::Refused;
 
 /// Whether doors ask for tokens.
@@ -27,6 +29,8 @@ pub enum Asks {
 /// A token, as far as doors need it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptToken {
+    /// Its owner shows a client's certificate of its name, and no secret.
+    pub by_certificate: bool,
     /// Each with the time until which it is good, in milliseconds since the beginning of 1970.
     pub hashes: Vec<(SecretHash, Option<u64>)>,
     pub grants: Grants,
@@ -48,6 +52,9 @@ pub enum Shown {
     #[default]
     Nothing,
     Token(TokenName, SecretHash),
+    /// A client's certificate of that name, which holds until then, in milliseconds since the beginning of 1970. Whether anything was
+    /// granted to it is looked up each time: if not, it is as nothing.
+    Certificate(TokenName, u64),
 }
 
 /// Why somebody may not.
@@ -65,11 +72,29 @@ impl Shown {
         match self {
             Shown::Nothing => Principal::Anonymous,
             Shown::Token(name, _) => Principal::Token(name.clone()),
+            Shown::Certificate(name, _) => Principal::Certificate(name.clone()),
         }
+    }
+
+    /// What a handshake showed.
+    pub fn by_handshake(client: Option<&ClientCertificate>) -> Shown {
+        let shown = client.and_then(|client| {
+            let name = TokenName::new(&client.name).ok()?;
+            Some(Shown::Certificate(name, client.until_ms))
+        });
+        shown.unwrap_or_default()
     }
 }
 
 impl KeptToken {
+    /// Whose these grants are.
+    pub fn principal(&self, name: TokenName) -> Principal {
+        match self.by_certificate {
+            true => Principal::Certificate(name),
+            false => Principal::Token(name),
+        }
+    }
+
     fn is_in_force(&self, now_ms: u64) -> bool {
         self.expires_ms.is_none_or(|expires| expires > now_ms)
     }
@@ -104,10 +129,16 @@ impl Rights {
 
     /// The grants of what was shown, if it is good still.
     pub fn grants(&self, shown: &Shown, wall_ms: u64) -> Option<&Grants> {
-        let Shown::Token(name, hash) = shown else {
-            return None;
-        };
         let now_ms = self.now_ms(wall_ms);
+        let (name, hash) = match shown {
+            Shown::Nothing => return None,
+            Shown::Token(name, hash) => (name, hash),
+            Shown::Certificate(name, until_ms) => {
+                let kept = self.tokens.get(name.as_str())?;
+                let is_good = kept.by_certificate && now_ms < *until_ms;
+                return (is_good && kept.is_in_force(now_ms)).then_some(&kept.grants);
+            }
+        };
         let kept = self.tokens.get(name.as_str())?;
         let is_good = |(known, until): &(SecretHash, Option<u64>)| {
             known == hash && until.is_none_or(|until| until > now_ms)
@@ -120,7 +151,7 @@ impl Rights {
     pub fn judge(&self, shown: &Shown, asked: &Asked, wall_ms: u64) -> Result<(), No> {
         let needs = asked.needs();
         // A request that needs nothing is answered to anybody, also before it is known who is asked for what.
-        if needs.is_empty() && *shown == Shown::Nothing {
+        if needs.is_empty() && !matches!(shown, Shown::Token(..)) {
             return Ok(());
         }
         match self.asks {
@@ -193,6 +224,7 @@ mod tests {
 
     fn rights() -> Rights {
         let kept = KeptToken {
+            by_certificate: false,
             hashes: vec![
                 (token(1).secret.hash(), None),
                 (token(2).secret.hash(), Some(50)),
@@ -231,6 +263,52 @@ mod tests {
             ..rights
         };
         assert_eq!(late.judge(&shown, &read, 0), Err(No::Unauthenticated));
+    }
+
+    #[test]
+    fn a_certificate_is_somebody_once_it_is_bound_and_until_either_ends() {
+        let alice = |until_ms| {
+            let name = "alice".to_owned();
+            Shown::by_handshake(Some(&ClientCertificate { name, until_ms }))
+        };
+        let read = Asked::ReadKeys(vec![b"ab"]);
+        let mut rights = rights();
+        let unbound = rights.judge(&alice(80), &read, 20);
+        assert_eq!(unbound, Err(No::Unauthenticated));
+        assert_eq!(rights.judge(&alice(80), &Asked::Health, 20), Ok(()));
+        let bound = KeptToken {
+            by_certificate: true,
+            hashes: Vec::new(),
+            ..rights.tokens["ci"].clone()
+        };
+        rights.tokens.insert("alice".to_owned(), bound);
+        assert_eq!(rights.judge(&alice(80), &read, 20), Ok(()));
+        let write = rights.judge(&alice(80), &Asked::WriteKeys(vec![b"ab"]), 20);
+        let Err(No::Forbidden(denied)) = write else {
+            panic!("{write:?}");
+        };
+        assert!(denied.to_string().contains("certificate `alice`"));
+        // The certificate ends, or what was bound to it does.
+        assert_eq!(
+            rights.judge(&alice(80), &read, 80),
+            Err(No::Unauthenticated)
+        );
+        assert_eq!(
+            rights.judge(&alice(800), &read, 100),
+            Err(No::Unauthenticated)
+        );
+        // ‡ A token of that name is no certificate's, and no secret opens what is a certificate's.
+        let ci = ClientCertificate {
+            name: "ci".to_owned(),
+            until_ms: 80,
+        };
+        let ci = Shown::by_handshake(Some(&ci));
+        assert_eq!(rights.judge(&ci, &read, 20), Err(No::Unauthenticated));
+        let mut token = token(1);
+        token.name = TokenName::new("alice").expect("a name");
+        assert_eq!(rights.take(&token, 20), None);
+        let hash = Shown::Token(token.name, token.secret.hash());
+        assert_eq!(rights.judge(&hash, &read, 20), Err(No::Unauthenticated));
     }
 
     #[test]

@@ -12,6 +12,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use ops::ClientCertificate;
+
 use crate::inbox::{Inbox, Reply};
 
 /// The connection behind a socket pair. Dropped, it is told that nobody has the near end any more.
@@ -29,6 +31,8 @@ pub struct Handed {
     pub peer: String,
     /// The name in the certificate of a node, if the other side showed one.
     pub node: Option<String>,
+    /// The certificate of a client, if the other side showed one.
+    pub client: Option<ClientCertificate>,
     /// `None`: the socket is the connection itself.
     pub far: Option<Arc<dyn FarEnd>>,
 }

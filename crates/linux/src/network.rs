@@ -253,6 +253,7 @@ impl Network {
             socket,
             peer,
             node,
+            client,
             far,
         } = handed;
         let Some(conn) = self.watch(epoll, socket, &peer) else {
@@ -267,6 +268,7 @@ impl Network {
             listener: named,
             is_own: false,
             node,
+            client,
         });
     }
 
@@ -570,6 +572,7 @@ impl Network {
                         listener,
                         is_own,
                         node: None,
+                        client: None,
                     });
                 }
             }

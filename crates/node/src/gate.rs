@@ -16,7 +16,7 @@ use access::{
     Asked, Denied, Grants, Need, Place, Principal, Resource, SecretHash, Token, TokenName, decide,
 };
 use letters::Refusals;
-use ops::ConnId;
+use ops::{ClientCertificate, ConnId};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
 use wire::Refusal;
@@ -30,6 +30,9 @@ pub enum Who {
     Socket(NodeId),
     /// A token that was good when it was shown. Its hash, and not its secret.
     Token(TokenName, SecretHash),
+    /// Whoever showed a client's certificate of that name, which holds until then. ‡ What is granted to it is looked up each time:
+    /// if nothing is, this is nobody.
+    Certificate(TokenName, u64),
     Anonymous,
 }
 
@@ -71,6 +74,7 @@ impl Who {
         match self {
             Who::Socket(_) => Principal::Socket,
             Who::Token(name, _) => Principal::Token(name.clone()),
+            Who::Certificate(name, _) => Principal::Certificate(name.clone()),
             Who::Anonymous => Principal::Anonymous,
         }
     }
@@ -79,6 +83,7 @@ impl Who {
         match self {
             Who::Socket(node) => By::Socket(node.0),
             Who::Token(name, _) => By::Token(name.as_str().to_owned()),
+            Who::Certificate(name, _) => By::Certificate(name.as_str().to_owned()),
             Who::Anonymous => By::Anonymous,
         }
     }
@@ -91,16 +96,23 @@ pub fn who(
     now_ms: u64,
     socket: Option<NodeId>,
     shown: Option<&Token>,
+    certificate: Option<&ClientCertificate>,
 ) -> Option<Who> {
     if let Some(node) = socket {
         return Some(Who::Socket(node));
     }
     match shown {
-        None => Some(Who::Anonymous),
+        None => Some(by_certificate(certificate).unwrap_or(Who::Anonymous)),
         Some(token) => rights
             .known(token, now_ms)
             .map(|_| Who::Token(token.name.clone(), token.secret.hash())),
     }
+}
+
+fn by_certificate(certificate: Option<&ClientCertificate>) -> Option<Who> {
+    let certificate = certificate?;
+    let name = TokenName::new(&certificate.name).ok()?;
+    Some(Who::Certificate(name, certificate.until_ms))
 }
 
 pub fn not_good() -> Refusal {
@@ -149,9 +161,16 @@ impl Session {
                 let entry = rights.still(name, hash, now_ms);
                 Some(&entry.ok_or_else(not_good)?.grants)
             }
+            Who::Certificate(name, until_ms) => {
+                let entry = rights.bound(name, *until_ms, now_ms);
+                entry.map(|entry| &entry.grants)
+            }
             Who::Socket(_) | Who::Anonymous => None,
         };
-        let principal = self.who.principal();
+        let principal = match (&self.who, grants) {
+            (Who::Certificate(..), None) => Principal::Anonymous,
+            (who, _) => who.principal(),
+        };
         let denied = self
             .needs
             .iter()
@@ -159,12 +178,21 @@ impl Session {
         match (denied, grants) {
             (None, _) => pass(None),
             (Some(_), Some(grants)) if self.has_a_part => pass(Some(grants.clone())),
-            (Some(denied), _) => Err(refusal(&denied)),
+            (Some(denied), _) => Err(refusal(&denied, &self.who, now_ms)),
         }
     }
 }
 
-fn refusal(denied: &Denied) -> Refusal {
+fn refusal(denied: &Denied, who: &Who, now_ms: u64) -> Refusal {
+    if let (true, Who::Certificate(name, until_ms)) = (denied.is_for_want_of_a_token(), who) {
+        let why = match now_ms < *until_ms {
+            true => format!(
+                "nothing is granted to certificate {name} here: logberg token bind-certificate {name} --allow …"
+            ),
+            false => format!("certificate {name} has expired: connect with a new one"),
+        };
+        return Refusal::new("unauthenticated", format!("{denied}; {why}"));
+    }
     match denied.is_for_want_of_a_token() {
         true => Refusal::new(
             "unauthenticated",

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use access::{BadToken, Token};
 use formats::parse_hex16;
-use ops::{BLOCK, Buffer, ConnId, Received};
+use ops::{BLOCK, Buffer, ClientCertificate, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
 use replica::{Env, Purpose};
@@ -30,6 +30,8 @@ struct Greeting {
     is_own: bool,
     /// The name in the certificate of a node that it showed.
     node: Option<String>,
+    /// The certificate of a client, from the handshake; or, of a node, by a line before the first one.
+    client: Option<ClientCertificate>,
     /// A token, by a line before the first one.
     shown: Option<Token>,
 }
@@ -49,6 +51,8 @@ pub struct Caller {
     pub is_own: bool,
     /// The name in the certificate of a node that it showed.
     pub node: Option<String>,
+    /// The certificate of a client that it showed; or that was shown to the node that asks, if it is one.
+    pub client: Option<ClientCertificate>,
     /// The token that it showed, good or not.
     pub shown: Option<Token>,
 }
@@ -59,13 +63,14 @@ const LONG_MAX: usize = 4;
 const GREETING_BUFFER: usize = LINE_BYTES_MAX.next_multiple_of(BLOCK);
 
 impl Greetings {
-    /// `whose`: whether it is this process' owner, and the name in its certificate if that is a node's.
+    /// `whose`: whether it is this process' owner, the name in its certificate if that is a node's, and the certificate if it is a
+    /// client's.
     pub fn on_accepted(
         &mut self,
         env: &mut Env,
         conn: ConnId,
         from: String,
-        (is_own, node): (bool, Option<String>),
+        (is_own, node, client): (bool, Option<String>, Option<ClientCertificate>),
     ) {
         let is_full = env.conns.count() >= env.limits.connections_max;
         env.conns.turn_to(conn, Purpose::Greeting);
@@ -85,6 +90,7 @@ impl Greetings {
             from,
             is_own,
             node,
+            client,
             shown: None,
         };
         self.by_conn.insert(conn, greeting);
@@ -127,12 +133,9 @@ impl Greetings {
             found.map(|at| from + at)
         };
         let mut end = find(&buffer, before, greeting.filled);
-        if let Some(at) = end.filter(|at| greeting.shown.is_none() && auth::is_one(&buffer[..*at]))
-        {
-            let token = auth::token(&buffer[..at]).map_err(Refusal::from);
-            let bad = |error: BadToken| Refusal::new("unauthenticated", error.to_string());
-            match token.and_then(|token| token.parse().map_err(bad)) {
-                Ok(token) => greeting.shown = Some(token),
+        if let Some(at) = end.filter(|at| !greeting.has_said() && auth::is_one(&buffer[..*at])) {
+            match greeting.take(&buffer[..at]) {
+                Ok(()) => {}
                 Err(refusal) => {
                     let from = std::mem::take(&mut greeting.from);
                     self.by_conn.remove(&conn);
@@ -178,6 +181,7 @@ impl Greetings {
             from,
             is_own,
             node,
+            client,
             shown,
             ..
         } = self.by_conn.remove(&conn)?;
@@ -194,6 +198,7 @@ impl Greetings {
                     from,
                     is_own: is_own || is_believed,
                     node,
+                    client,
                     shown,
                 })
             }
@@ -203,6 +208,38 @@ impl Greetings {
             }
         }
     }
+}
+
+impl Greeting {
+    /// Whether somebody has said who asks, by a line.
+    fn has_said(&self) -> bool {
+        self.shown.is_some() || (self.node.is_some() && self.client.is_some())
+    }
+
+    /// Takes a line that says who asks.
+    ///
+    /// Errors: it says it wrongly, or may not.
+    fn take(&mut self, line: &[u8]) -> Result<(), Refusal> {
+        match auth::shown(line)? {
+            auth::Shown::Token(token) => {
+                let bad = |error: BadToken| Refusal::new("unauthenticated", error.to_string());
+                self.shown = Some(token.parse().map_err(bad)?);
+            }
+            // ‡ Whether it is a node of this cluster by now, its judge looks up.
+            auth::Shown::Certificate { name, until_ms } if may_ask_for_others(self) => {
+                self.client = Some(ClientCertificate { name, until_ms });
+            }
+            auth::Shown::Certificate { .. } => {
+                let sentence = "a certificate is shown in the handshake: none but nodes say whose they were shown";
+                return Err(Refusal::new("unauthenticated", sentence));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn may_ask_for_others(greeting: &Greeting) -> bool {
+    greeting.node.is_some() || mutation::is(Mutation::CertificateByWord)
 }
 
 impl Greetings {

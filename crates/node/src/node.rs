@@ -268,11 +268,12 @@ impl Machine for Node {
                 peer,
                 is_own,
                 node,
+                client,
                 ..
             } => {
                 self.env.conns.on_shown(conn, node.clone());
                 let greetings = &mut self.callers.greetings;
-                greetings.on_accepted(&mut self.env, conn, peer, (is_own, node));
+                greetings.on_accepted(&mut self.env, conn, peer, (is_own, node, client));
             }
             Completion::ListenFailed { address, error } => {
                 tracing::error!(%address, %error, "cannot listen; choose another address with --listen");

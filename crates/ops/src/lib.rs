@@ -27,6 +27,9 @@ pub use letter::{Lane, Letter, MachineId, Work};
 /// The machine that a kernel drives.
 pub use op::Machine;
 /// The operations, their completions, and the numbers that name things.
-pub use op::{BLOCK, Completion, ConnId, FileId, LENT_BYTES_MAX, Op, OpenMode, Received, Token};
+pub use op::{
+    BLOCK, ClientCertificate, Completion, ConnId, FileId, LENT_BYTES_MAX, Op, OpenMode, Received,
+    Token,
+};
 /// The disk at a start and in offline checks, without a machine.
 pub use op::{COPY_BYTES, DirectoryEntry, Disk};

@@ -154,17 +154,28 @@ pub enum OpenMode {
     Read,
 }
 
+/// The words of a client's certificate: whoever shook hands has proved that the other side has its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The name in it.
+    pub name: String,
+    /// It holds until then, in milliseconds since the beginning of 1970.
+    pub until_ms: u64,
+}
+
 #[derive(Debug)]
 pub enum Completion {
     /// `peer` is the other side's address, for people; `listener` the address that `Op::Listen` named. `is_own`: the
     /// system says that the other side is root or this process' own user, and it came by the socket for those alone.
-    /// `node`: the other side proved by a certificate that it is a node, and this is the name in it.
+    /// `node`: the other side proved by a certificate that it is a node, and this is the name in it. `client`: it proved so that it
+    /// is a client.
     Accepted {
         conn: ConnId,
         peer: String,
         listener: String,
         is_own: bool,
         node: Option<String>,
+        client: Option<ClientCertificate>,
     },
     ListenFailed {
         address: String,

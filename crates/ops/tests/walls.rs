@@ -60,7 +60,7 @@ const ARROWS: [(&str, &[&str]); 37] = [
     ("talk", &["paxos", "wire"]),
     ("client", &["access", "talk", "wire"]),
     // Between both: connections that are made beside a kernel, or beside a client.
-    ("tls", &["client", "linux"]),
+    ("tls", &["access", "client", "linux", "ops"]),
     ("terminal", &["client", "linux"]),
     // A crate for other programs.
     (

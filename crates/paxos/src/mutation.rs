@@ -418,6 +418,10 @@ mutations! {
         "Connections are judged again when log 0 says something new of tokens."
     AsBelievedOfClients "as-believed-of-clients" "node::greeting::on_received"
         "Who says for whom he asks is believed if he is a peer whose disk has proved itself, and nobody else."
+    CertificateByWord "certificate-by-word" "node::greeting::may_ask_for_others"
+        "Whose certificate somebody was shown is believed of nodes alone."
+    EndedCertificateGoesOn "ended-certificate-goes-on" "node::directory::tokens::bound"
+        "A client's certificate is nobody's once it has ended, on connections that are open, too."
     LogZeroCovered "log-zero-covered" "node::gate::of"
         "No grant covers the bytes of log 0."
 

@@ -265,7 +265,7 @@ impl Arguments {
         }
         let mut config = settings.node_config()?;
         config.speaks = speaks.unwrap_or_default();
-        config.token = token.map(|token| token.token().clone());
+        config.token = token.and_then(|token| token.token().cloned());
         let kernel = settings.kernel_config(kernel)?;
         let addresses = settings.addresses()?;
         let door = settings.kv.map(|listen| door::Settings {

@@ -50,15 +50,21 @@ impl ByPipe {
         ByPipe { node, seen }
     }
 
-    /// As whoever asks.
+    /// As whoever asks: with his token; or with this node's word on his certificate.
     fn asker(&self, asking: &Asking, total: Duration) -> Result<Client, NoLog> {
         let client = self.node.at_port(timeouts(total));
-        let Some(token) = &asking.token else {
-            return Ok(client);
-        };
-        let credential = token.reveal().parse::<Credential>();
         let bad = |_| NoLog::Unauthenticated("the token cannot be shown to the nodes".to_owned());
-        Ok(client.showing(Some(credential.map_err(bad)?)))
+        let credential = match &asking.shown {
+            http_door::log::Credential::Nothing => return Ok(client),
+            http_door::log::Credential::Token(token) => {
+                token.reveal().parse::<Credential>().map_err(bad)?
+            }
+            // ‡ Said on a connection that shows this node's own certificate.
+            http_door::log::Credential::Certificate { name, until_ms } => {
+                Credential::of_certificate(name, *until_ms)
+            }
+        };
+        Ok(client.showing(Some(credential)))
     }
 
     /// By the list of logs, which shows everybody those that he may do something to.

@@ -12,7 +12,7 @@ use client::Transport;
 use linux::{Dial, Kernel};
 use node::wires::Wires;
 use terminal::exit::Failure;
-use tls::{Acceptor, Dialer, Directory, Mode, OnPlain, Room, Trust};
+use tls::{Acceptor, Dialer, Directory, Mode, Named, OnPlain, Room, Trust};
 use wire::Refusal;
 
 /// The files are looked at so often.
@@ -109,6 +109,7 @@ impl Secure {
             is_required: self.is_required(),
             acceptor: Arc::new(move || directory.http()),
             on_plain: self.on_plain(),
+            reads: Arc::new(|der| Named::read(der)?.client()),
         }
     }
 

@@ -171,6 +171,7 @@ impl Network {
                 listener,
                 is_own,
                 node: self.shown(from, host),
+                client: self.clients.get(&from).cloned(),
             },
         );
         true

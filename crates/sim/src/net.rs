@@ -134,6 +134,8 @@ pub struct Network {
     pub owners: BTreeSet<HostId>,
     /// The names in the certificates of hosts that speak TLS, from now on.
     pub certificates: BTreeMap<HostId, String>,
+    /// The certificates of clients at hosts, which they show to whoever they dial.
+    pub clients: BTreeMap<HostId, ops::ClientCertificate>,
     /// Machines that vanished: their kernels answer nothing.
     pub(crate) vanished: BTreeSet<HostId>,
     pub(crate) losses: u64,
@@ -182,6 +184,7 @@ impl Network {
             listeners: BTreeMap::new(),
             owners: BTreeSet::new(),
             certificates: BTreeMap::new(),
+            clients: BTreeMap::new(),
             cuts: BTreeSet::new(),
             vanished: BTreeSet::new(),
             losses: 0,

@@ -6,6 +6,8 @@
 
 #[path = "scenarios/caller.rs"]
 mod caller;
+#[path = "scenarios/certificates.rs"]
+mod certificates;
 #[path = "scenarios/claims.rs"]
 mod claims;
 #[path = "scenarios/clusters.rs"]
@@ -70,7 +72,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 114] = [
+const RULES: [(Mutation, fn()); 116] = [
+    (
+        Mutation::CertificateByWord,
+        certificates::whose_certificate_was_shown_is_believed_of_nodes_that_are_members_alone,
+    ),
+    (
+        Mutation::EndedCertificateGoesOn,
+        certificates::a_certificate_is_nobodys_until_its_name_is_bound_and_again_once_it_has_ended,
+    ),
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,

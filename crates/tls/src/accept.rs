@@ -188,6 +188,7 @@ impl Shared {
             socket: socket.into_std()?.into(),
             peer: peer.to_string(),
             node: None,
+            client: None,
             far: None,
         });
         Ok(())
@@ -209,7 +210,9 @@ impl Shared {
         let acceptor = TlsAcceptor::from(self.directory.loaded().accepts.clone());
         let outer = timeout(HANDSHAKE, acceptor.accept(socket)).await??;
         let shown = outer.get_ref().1.peer_certificates();
-        let node = shown.and_then(|chain| Named::read(chain.first()?)?.node);
+        let named = shown.and_then(|chain| Named::read(chain.first()?));
+        let client = named.as_ref().and_then(Named::client);
+        let node = named.and_then(|named| named.node);
         let full = |_| io::Error::other("as many TLS connections as may be are open");
         let permit = match node {
             // There are few of them, and without them there is no cluster.
@@ -221,6 +224,7 @@ impl Shared {
             socket: near,
             peer: peer.to_string(),
             node,
+            client,
             far: Some(Arc::new(word)),
         });
         tokio::spawn(pumped(outer.into(), far, ends, permit));

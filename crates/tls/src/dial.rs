@@ -111,6 +111,7 @@ async fn dial(
                 socket: socket.into_std()?.into(),
                 peer: at.to_string(),
                 node: None,
+                client: None,
                 far: None,
             });
         }
@@ -123,6 +124,7 @@ async fn dial(
         socket: near,
         peer: at.to_string(),
         node,
+        client: None,
         far: Some(Arc::new(word)),
     })
 }

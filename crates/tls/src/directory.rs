@@ -36,7 +36,7 @@ pub struct Directory {
 /// One reading of the files.
 pub struct Loaded {
     pub(crate) accepts: Arc<ServerConfig>,
-    /// Asks nobody for a certificate: a browser would ask its user.
+    /// As `accepts`, and says which versions of HTTP it speaks. ‡ Only what the authority gave is asked for: a browser whose user has none of it asks nobody.
     serves_http: Arc<ServerConfig>,
     pub(crate) dials: Arc<ClientConfig>,
     /// What the node's own certificate says.
@@ -80,31 +80,20 @@ impl Loaded {
         let [certificate, key, ca] = &paths;
         check_mode(key)?;
         let bytes = [read(certificate)?, read(key)?, read(ca)?];
-        let chain = certificates(certificate, &bytes[0])?;
-        let parsed = PrivateKeyDer::from_pem_slice(&bytes[1]);
-        let secret = parsed.map_err(|_| TlsError::NoKey { path: key.clone() })?;
+        let pair = Pair::parse((certificate, &bytes[0]), (key, &bytes[1]))?;
         let unusable = |path: &PathBuf, why: &dyn ToString| TlsError::Unusable {
             path: path.clone(),
             why: why.to_string(),
         };
-        let named = Named::read(&chain[0]).ok_or_else(|| unusable(certificate, &"it is none"))?;
+        let named =
+            Named::read(&pair.chain[0]).ok_or_else(|| unusable(certificate, &"it is none"))?;
         if named.node.is_none() {
             let path = certificate.clone();
             return Err(TlsError::NamesNoNode { path });
         }
+        pair.check(certificate, key)?;
+        let Pair { chain, secret } = pair;
         let provider = Arc::new(default_provider());
-        let pair = CertifiedKey::from_der(chain.clone(), secret.clone_key(), &provider);
-        let pair = pair.map_err(|error| match error {
-            rustls::Error::InconsistentKeys(_) => TlsError::OtherKey {
-                key: key.clone(),
-                certificate: certificate.clone(),
-            },
-            other => unusable(key, &other),
-        })?;
-        pair.keys_match().map_err(|_| TlsError::OtherKey {
-            key: key.clone(),
-            certificate: certificate.clone(),
-        })?;
         let roots = Arc::new(roots(ca, &bytes[2])?);
         let whom = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
             .allow_unauthenticated()
@@ -114,7 +103,7 @@ impl Loaded {
         let mut accepts = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| unusable(certificate, &error))?
-            .with_client_cert_verifier(whom)
+            .with_client_cert_verifier(whom.clone())
             .with_single_cert(chain.clone(), secret.clone_key())
             .map_err(|error| unusable(certificate, &error))?;
         // ‡ Who resumes shows no certificate: his would be that of a while ago.
@@ -123,9 +112,11 @@ impl Loaded {
         let mut serves_http = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| unusable(certificate, &error))?
-            .with_no_client_auth()
+            .with_client_cert_verifier(whom)
             .with_single_cert(chain.clone(), secret.clone_key())
             .map_err(|error| unusable(certificate, &error))?;
+        serves_http.session_storage = Arc::new(NoServerSessionStorage {});
+        serves_http.send_tls13_tickets = 0;
         serves_http.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).to_vec();
         let dials = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
@@ -141,6 +132,50 @@ impl Loaded {
             named,
             bytes,
         })
+    }
+}
+
+/// A certificate, what stands between it and its authority, and its key.
+pub(crate) struct Pair {
+    pub chain: Vec<CertificateDer<'static>>,
+    pub secret: PrivateKeyDer<'static>,
+}
+
+impl Pair {
+    /// Reads both.
+    pub fn read(certificate: &Path, key: &Path) -> Result<Pair, TlsError> {
+        check_mode(key)?;
+        Pair::parse((certificate, &read(certificate)?), (key, &read(key)?))
+    }
+
+    fn parse(
+        (certificate, chain): (&Path, &[u8]),
+        (key, secret): (&Path, &[u8]),
+    ) -> Result<Pair, TlsError> {
+        let chain = certificates(certificate, chain)?;
+        let no_key = |_| TlsError::NoKey {
+            path: key.to_owned(),
+        };
+        let secret = PrivateKeyDer::from_pem_slice(secret).map_err(no_key)?;
+        Ok(Pair { chain, secret })
+    }
+
+    /// Errors: one is not of the other.
+    pub fn check(&self, certificate: &Path, key: &Path) -> Result<(), TlsError> {
+        let other_key = || TlsError::OtherKey {
+            key: key.to_owned(),
+            certificate: certificate.to_owned(),
+        };
+        let Pair { chain, secret } = self;
+        let pair = CertifiedKey::from_der(chain.clone(), secret.clone_key(), &default_provider());
+        let pair = pair.map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => other_key(),
+            other => TlsError::Unusable {
+                path: key.to_owned(),
+                why: other.to_string(),
+            },
+        })?;
+        pair.keys_match().map_err(|_| other_key())
     }
 }
 

@@ -31,6 +31,6 @@ pub use accept::{Acceptor, Mode, OnPlain, Room};
 pub use dial::Dialer;
 pub use directory::{CA_FILE, CERTIFICATE_FILE, Directory, KEY_FILE, Loaded};
 pub use error::TlsError;
-pub use names::{NODE_NAME, Named};
+pub use names::{CLIENT_NAME, NODE_NAME, Named};
 pub use pump::settle;
 pub use trust::Trust;

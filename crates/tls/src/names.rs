@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use ops::ClientCertificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -11,7 +12,9 @@ use crate::error::TlsError;
 
 /// How the URI begins that names a node.
 pub const NODE_NAME: &str = "logberg:node:";
-/// The bytes of a node's name, at most.
+/// How the URI begins that names a client.
+pub const CLIENT_NAME: &str = "logberg:client:";
+/// The bytes of a name, at most.
 const NAME_BYTES_MAX: usize = 64;
 
 /// The words of a certificate.
@@ -19,6 +22,8 @@ const NAME_BYTES_MAX: usize = 64;
 pub struct Named {
     /// The node whose certificate it is.
     pub node: Option<String>,
+    /// The client whose certificate it is. ‡ One that names a node is no client's.
+    pub client: Option<String>,
     /// The names and addresses under which it may be reached.
     pub hosts: Vec<String>,
     pub not_after: SystemTime,
@@ -41,6 +46,7 @@ impl Named {
         let names = names.map_or(&[][..], |names| &names.value.general_names[..]);
         let mut named = Named {
             node: None,
+            client: None,
             hosts: Vec::new(),
             not_after: at(certificate.validity().not_after.timestamp()),
         };
@@ -50,14 +56,34 @@ impl Named {
                 GeneralName::URI(uri) => {
                     let name = uri.strip_prefix(NODE_NAME).filter(|name| is_name(name));
                     named.node = named.node.or_else(|| name.map(str::to_owned));
+                    let name = uri.strip_prefix(CLIENT_NAME);
+                    let name = name.filter(|name| is_principal(name));
+                    named.client = named.client.or_else(|| name.map(str::to_owned));
                 }
                 GeneralName::DNSName(name) => named.hosts.push((*name).to_owned()),
                 GeneralName::IPAddress(bytes) => named.hosts.extend(address(bytes)),
                 _ => {}
             }
         }
+        if named.node.is_some() {
+            named.client = None;
+        }
         Some(named)
     }
+
+    /// As doors are told of whoever showed this.
+    pub fn client(&self) -> Option<ClientCertificate> {
+        let name = self.client.clone()?;
+        let since = self.not_after.duration_since(SystemTime::UNIX_EPOCH);
+        let until_ms = since.map_or(0, |since| since.as_millis());
+        let until_ms = u64::try_from(until_ms).unwrap_or(u64::MAX);
+        Some(ClientCertificate { name, until_ms })
+    }
+}
+
+/// Whether this can be the name of a principal: it is written as those of tokens are.
+fn is_principal(name: &str) -> bool {
+    access::TokenName::new(name).is_ok()
 }
 
 fn is_name(name: &str) -> bool {

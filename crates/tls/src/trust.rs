@@ -4,18 +4,19 @@ use std::fmt;
 use std::io;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::{Arc, mpsc};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use client::{Secured, Transport};
+use rustls::client::WantsClientCert;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
-use rustls::{CertificateError, ClientConfig};
+use rustls::{CertificateError, ClientConfig, ConfigBuilder, RootCertStore};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use crate::directory::{Directory, certificates, read, roots};
+use crate::directory::{Directory, Pair, certificates, read, roots};
 use crate::error::TlsError;
 use crate::{pair, pump, runtime};
 
@@ -23,12 +24,64 @@ use crate::{pair, pump, runtime};
 pub struct Trust {
     config: Config,
     authorities: Vec<Vec<u8>>,
+    roots: Arc<RootCertStore>,
 }
 
 enum Config {
     Fixed(Arc<ClientConfig>),
+    /// And shows a certificate, by its files of this moment.
+    Showing(Showing),
     /// A node's own clients: nodes alone, and by its certificate of this moment.
     OfNode(Arc<Directory>),
+}
+
+/// A client that shows a certificate. A long-lived one takes up a renewed one with its next connection.
+struct Showing {
+    certificate: PathBuf,
+    key: PathBuf,
+    roots: Arc<RootCertStore>,
+    /// By the last files that fitted one another.
+    last: Mutex<Arc<ClientConfig>>,
+}
+
+type Builder = ConfigBuilder<ClientConfig, WantsClientCert>;
+
+fn builder(roots: Arc<RootCertStore>, path: &Path) -> Result<Builder, TlsError> {
+    let versions = &[&rustls::version::TLS13];
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(versions)
+        .map_err(|error| TlsError::Unusable {
+            path: path.to_owned(),
+            why: error.to_string(),
+        })?;
+    Ok(builder.with_root_certificates(roots))
+}
+
+impl Showing {
+    fn read(
+        certificate: &Path,
+        key: &Path,
+        roots: &Arc<RootCertStore>,
+    ) -> Result<Arc<ClientConfig>, TlsError> {
+        let pair = Pair::read(certificate, key)?;
+        pair.check(certificate, key)?;
+        let Pair { chain, secret } = pair;
+        let config = builder(roots.clone(), certificate)?.with_client_auth_cert(chain, secret);
+        let config = config.map_err(|error| TlsError::Unusable {
+            path: certificate.to_owned(),
+            why: error.to_string(),
+        })?;
+        Ok(Arc::new(config))
+    }
+
+    /// By the files of this moment. If they do not fit, which somebody may be about to mend, by those before.
+    fn now(&self) -> Arc<ClientConfig> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(config) = Showing::read(&self.certificate, &self.key, &self.roots) {
+            *last = config;
+        }
+        last.clone()
+    }
 }
 
 impl Trust {
@@ -36,20 +89,42 @@ impl Trust {
     pub fn read(path: &Path) -> Result<Trust, TlsError> {
         let bytes = read(path)?;
         let authorities = certificates(path, &bytes)?;
-        let roots = roots(path, &bytes)?;
-        let versions = &[&rustls::version::TLS13];
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_protocol_versions(versions)
-            .map_err(|error| TlsError::Unusable {
-                path: path.to_owned(),
-                why: error.to_string(),
-            })?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let roots = Arc::new(roots(path, &bytes)?);
+        let config = builder(roots.clone(), path)?.with_no_client_auth();
         Ok(Trust {
             config: Config::Fixed(Arc::new(config)),
             authorities: authorities.iter().map(|one| one.to_vec()).collect(),
+            roots,
         })
+    }
+
+    /// And shows the certificate in that file, whose key is in the other one.
+    ///
+    /// Errors: one is not the other's key, or others may read it.
+    pub fn showing(&self, certificate: &Path, key: &Path) -> Result<Trust, TlsError> {
+        let roots = self.roots.clone();
+        let last = Mutex::new(Showing::read(certificate, key, &roots)?);
+        Ok(Trust {
+            config: Config::Showing(Showing {
+                certificate: certificate.to_owned(),
+                key: key.to_owned(),
+                roots: roots.clone(),
+                last,
+            }),
+            authorities: self.authorities.clone(),
+            roots,
+        })
+    }
+
+    /// The certificates to show, as DER, and their key, as PEM: for clients of another make.
+    pub fn shown(&self) -> Option<(Vec<Vec<u8>>, Vec<u8>)> {
+        let Config::Showing(showing) = &self.config else {
+            return None;
+        };
+        let bytes = read(&showing.certificate).ok()?;
+        let chain = certificates(&showing.certificate, &bytes).ok()?;
+        let chain = chain.iter().map(|one| one.to_vec()).collect();
+        Some((chain, read(&showing.key).ok()?))
     }
 
     /// Believes nodes, as that node does, and shows its certificate.
@@ -57,6 +132,7 @@ impl Trust {
         Trust {
             config: Config::OfNode(directory),
             authorities: Vec::new(),
+            roots: Arc::new(RootCertStore::empty()),
         }
     }
 
@@ -76,6 +152,7 @@ impl Transport for Trust {
     fn secure(&self, socket: TcpStream, server: &str, within: Duration) -> io::Result<Secured> {
         let config = match &self.config {
             Config::Fixed(config) => config.clone(),
+            Config::Showing(showing) => showing.now(),
             Config::OfNode(directory) => directory.loaded().dials.clone(),
         };
         let host = server.rsplit_once(':').map_or(server, |(host, _)| host);

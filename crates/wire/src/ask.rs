@@ -131,8 +131,9 @@ pub enum Ask {
     },
     PutToken {
         name: String,
-        /// The SHA-256 of its secret, in hexadecimal: the secret itself is told to nobody.
-        sha256: String,
+        /// The SHA-256 of its secret, in hexadecimal: the secret itself is told to nobody. None: it has no secret, and its owner shows
+        /// a client's certificate of that name.
+        sha256: Option<String>,
         /// `OPERATION,… on RESOURCE` each.
         grants: Vec<String>,
         expires_ms: Option<u64>,
@@ -412,7 +413,8 @@ impl Ask {
             } => line
                 .word("put-token")
                 .word(name)
-                .key("sha256", sha256)
+                .key_if("sha256", sha256.as_ref())
+                .key_if("certificate", sha256.is_none().then_some(1))
                 .key("grants", grants.join(BETWEEN_GRANTS))
                 .key_if("expires", *expires_ms)
                 .key_if("once", once.then_some(1))
@@ -596,7 +598,14 @@ impl Ask {
             },
             Verb::PutToken => Self::PutToken {
                 name: word(request, 0, "the token's name")?,
-                sha256: request.require("sha256")?.to_owned(),
+                sha256: match request.flag("certificate")? {
+                    true if request.get("sha256").is_none() => None,
+                    true => {
+                        let sentence = "a certificate has no secret: sha256 and certificate=1 are not said together";
+                        return Err(LineError::Value(sentence.to_owned()));
+                    }
+                    false => Some(request.require("sha256")?.to_owned()),
+                },
                 grants: grants(request.require("grants")?),
                 expires_ms: request.parsed("expires")?,
                 once: request.flag("once")?,

@@ -1,5 +1,7 @@
 //! `logberg/1 auth TOKEN`: the line that may stand before the first one, in one packet with it or not.
 //!
+//! `logberg/1 auth certificate NAME UNTIL`: the same, of a node that asks for a client which showed it a certificate.
+//!
 //! ‡ Nothing here shows what stood there: a token with a letter too many is a secret still.
 
 use crate::line::{LineError, PROTOCOL, decode};
@@ -13,6 +15,52 @@ pub const TOKEN_BYTES_MAX: usize = 256;
 /// The line for this token, with its line feed.
 pub fn line(token: &str) -> String {
     format!("{PROTOCOL} {AUTH} {token}\n")
+}
+
+/// The words of one of these lines.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// A token, with its secret.
+    Token(String),
+    /// A client's certificate of that name, which holds until then, in milliseconds since the beginning of 1970. ‡ It is believed of
+    /// nodes alone: whoever shook hands with the client.
+    Certificate {
+        /// The name in it.
+        name: String,
+        /// Its end.
+        until_ms: u64,
+    },
+}
+
+/// Before the name of a certificate. No token is a word of these letters: each has an underscore.
+const CERTIFICATE: &[u8] = b" certificate ";
+
+/// The line by which a node says whose certificate it was shown.
+pub fn certificate_line(name: &str, until_ms: u64) -> String {
+    format!("{PROTOCOL} {AUTH} certificate {name} {until_ms}\n")
+}
+
+/// What such a line shows.
+///
+/// Errors: nothing.
+pub fn shown(line: &[u8]) -> Result<Shown, LineError> {
+    let rest = line
+        .get(PROTOCOL.len() + 1 + AUTH.len()..)
+        .unwrap_or_default();
+    let Some(words) = rest.strip_prefix(CERTIFICATE) else {
+        return token(line).map(Shown::Token);
+    };
+    let wrong = || LineError::Value("auth certificate is followed by a name and a time".to_owned());
+    let words = std::str::from_utf8(words).map_err(|_| wrong())?;
+    let (name, until) = words.trim_ascii_end().split_once(' ').ok_or_else(wrong)?;
+    let until_ms = until.parse().map_err(|_| wrong())?;
+    match name.is_empty() || name.len() > TOKEN_BYTES_MAX {
+        true => Err(wrong()),
+        false => Ok(Shown::Certificate {
+            name: name.to_owned(),
+            until_ms,
+        }),
+    }
 }
 
 /// Whether a line, or its beginning, is of this kind.
@@ -53,6 +101,27 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_is_read_as_it_was_written() {
+        let said = certificate_line("alice", 1_900_000_000_000);
+        assert!(is_one(said.as_bytes()));
+        let name = "alice".to_owned();
+        let until_ms = 1_900_000_000_000;
+        let read = shown(said.as_bytes()).ok();
+        assert!(read == Some(Shown::Certificate { name, until_ms }));
+        let token = shown(line("lgb_certificate_abc").as_bytes()).ok();
+        assert!(token == Some(Shown::Token("lgb_certificate_abc".to_owned())));
+        for wrong in [
+            "certificate ",
+            "certificate alice",
+            "certificate alice x",
+            "certificate  7",
+            "certificate alice 7 8",
+        ] {
+            assert!(shown(format!("logberg/1 auth {wrong}\n").as_bytes()).is_err());
+        }
+    }
+
+    #[test]
     fn what_is_no_token_is_not_shown() {
         for wrong in [
             "logberg/1 auth",
@@ -72,6 +141,8 @@ mod tests {
             let whole = [b"logberg/1 auth ".as_slice(), &bytes].concat();
             let _ = token(&whole);
             let _ = token(&bytes);
+            let _ = shown(&[b"logberg/1 auth certificate ".as_slice(), &bytes].concat());
+            let _ = shown(&bytes);
         }
     }
 }

@@ -70,7 +70,7 @@ verbs! {
     Slots = "slots", 0, ["version"];
     ChangeSlots = "change-slots", 1, ["groups", "slots", "plan", "version"];
     Tokens = "tokens", 0, ["name", "after", "limit"];
-    PutToken = "put-token", 1, ["sha256", "grants", "expires", "once", "replaces"];
+    PutToken = "put-token", 1, ["sha256", "certificate", "grants", "expires", "once", "replaces"];
     RotateToken = "rotate-token", 1, ["sha256", "overlap"];
     RevokeToken = "revoke-token", 1, ["plan"];
     SetAuth = "set-auth", 1, ["plan"];

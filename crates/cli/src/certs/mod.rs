@@ -1,9 +1,9 @@
-//! An authority of one's own, and the certificates that it gives to nodes: for development, and for small clusters.
+//! An authority of one's own, and the certificates that it gives to nodes and clients: for development, and for small clusters.
 //!
 //! ```text
 //!   DIR/ca.crt        the authority; every node, and every client, believes it
 //!   DIR/ca.key        its key: whoever has it makes nodes
-//!   DIR/NAME/         what a node is given (`--tls-dir`): tls.crt, tls.key, ca.crt
+//!   DIR/NAME/         what a node is given (`--tls-dir`), or a client (`--cert`, `--key`): tls.crt, tls.key, ca.crt
 //! ```
 
 use std::fs::{self, OpenOptions};
@@ -18,7 +18,7 @@ use rcgen::{
 };
 use terminal::exit::{Failure, Kind};
 use time::{Duration, OffsetDateTime};
-use tls::{CA_FILE, CERTIFICATE_FILE, KEY_FILE, NODE_NAME};
+use tls::{CA_FILE, CERTIFICATE_FILE, CLIENT_NAME, KEY_FILE, NODE_NAME, Named};
 
 const CA_KEY_FILE: &str = "ca.key";
 /// Years of 365 days.
@@ -26,6 +26,13 @@ const CA_DAYS: i64 = 10 * 365;
 /// Clocks differ.
 const BEFORE: Duration = Duration::hours(1);
 const NAME_BYTES_MAX: usize = 64;
+
+/// Who gets a certificate.
+pub enum Whose<'a> {
+    /// And the names and addresses under which it is reached.
+    Node(&'a str, &'a [String]),
+    Client(&'a str),
+}
 
 /// A directory with an authority.
 pub struct Authority {
@@ -94,11 +101,16 @@ impl Authority {
         })
     }
 
-    /// Gives a node a certificate of its own. Its directory, for `--tls-dir`.
+    /// Gives a node or a client a certificate of its own, in a directory.
     ///
-    /// `hosts`: the names and addresses under which it is reached. Errors: it has one, and is not to have another (`again`).
-    pub fn give(&self, node: &str, hosts: &[String], days: u32, again: bool) -> Result<PathBuf> {
-        let into = self.directory.join(node);
+    /// Errors: it has one, and is not to have another (`again`); or the name is that of one of the other kind.
+    pub fn give(&self, whose: &Whose<'_>, days: u32, again: bool) -> Result<PathBuf> {
+        let (name, hosts, uri) = match whose {
+            Whose::Node(name, hosts) => (*name, *hosts, NODE_NAME),
+            Whose::Client(name) => (*name, &[][..], CLIENT_NAME),
+        };
+        let into = self.directory.join(name);
+        self.check_kind(&into, whose)?;
         if into.join(CERTIFICATE_FILE).exists() && !again {
             let sentence = format!(
                 "{} has a certificate already: say --again for a new one in its place",
@@ -107,21 +119,24 @@ impl Authority {
             return Err(Failure::new(Kind::Refused, sentence).into());
         }
         let mut wants = CertificateParams::default();
-        wants.distinguished_name = named(node);
+        wants.distinguished_name = named(name);
         for host in hosts {
             wants.subject_alt_names.push(match host.parse() {
                 Ok(address) => SanType::IpAddress(address),
                 Err(_) => SanType::DnsName(host.as_str().try_into()?),
             });
         }
-        let uri = format!("{NODE_NAME}{node}");
+        let uri = format!("{uri}{name}");
         wants.subject_alt_names.push(SanType::URI(uri.try_into()?));
         wants.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         // A node is dialled, and dials.
-        wants.extended_key_usages = vec![
-            ExtendedKeyUsagePurpose::ServerAuth,
-            ExtendedKeyUsagePurpose::ClientAuth,
-        ];
+        wants.extended_key_usages = match whose {
+            Whose::Node(..) => vec![
+                ExtendedKeyUsagePurpose::ServerAuth,
+                ExtendedKeyUsagePurpose::ClientAuth,
+            ],
+            Whose::Client(_) => vec![ExtendedKeyUsagePurpose::ClientAuth],
+        };
         wants.use_authority_key_identifier_extension = true;
         valid_for(&mut wants, i64::from(days));
         let key = KeyPair::generate()?;
@@ -132,6 +147,23 @@ impl Authority {
         write(&into.join(KEY_FILE), &key.serialize_pem(), 0o600)?;
         write(&into.join(CERTIFICATE_FILE), &certificate, 0o644)?;
         Ok(into)
+    }
+
+    /// A directory is of a node or of a client, and stays so: --again in the wrong one would take a node's certificate away.
+    fn check_kind(&self, into: &Path, whose: &Whose<'_>) -> Result<()> {
+        let Ok(there) = Named::of_file(&into.join(CERTIFICATE_FILE)) else {
+            return Ok(());
+        };
+        let kind = match (whose, there.node, there.client) {
+            (Whose::Client(_), Some(_), _) => "node",
+            (Whose::Node(..), None, Some(_)) => "client",
+            _ => return Ok(()),
+        };
+        let sentence = format!(
+            "{} has the certificate of a {kind}: choose another name",
+            into.display()
+        );
+        Err(Failure::new(Kind::Refused, sentence).into())
     }
 
     /// The file that clients are given (`--ca`).

@@ -125,6 +125,10 @@ impl Arguments {
 #[derive(Serialize)]
 struct Who {
     principal: String,
+    /// The name in the client's certificate that was shown, whether or not anything was granted to it.
+    certificate: Option<String>,
+    /// Until when that certificate holds.
+    certificate_until: Option<String>,
     grants: Vec<String>,
     expires_at: Option<String>,
     /// Tokens are asked for.
@@ -135,6 +139,8 @@ impl From<WhoTold> for Who {
     fn from(told: WhoTold) -> Who {
         Who {
             principal: told.principal,
+            certificate: told.certificate,
+            certificate_until: told.certificate_until_ms.map(moment),
             grants: told.grants,
             expires_at: told.expires_ms.map(moment),
             auth: told.auth,
@@ -176,6 +182,15 @@ fn who(told: &WhoTold) -> String {
             .iter()
             .map(|grant| format!("  may {}", deed(grant))),
     );
+    if let Some(name) = &told.certificate {
+        let until = told.certificate_until_ms.map(moment).unwrap_or_default();
+        lines.push(match told.principal == "anonymous" {
+            true => format!(
+                "  shows certificate {name}, to which nothing is granted: logberg token bind-certificate {name} --allow …"
+            ),
+            false => format!("  by certificate {name}, which holds until {until}"),
+        });
+    }
     if let Some(at) = told.expires_ms {
         lines.push(format!("  expires {}", moment(at)));
     }

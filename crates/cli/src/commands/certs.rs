@@ -9,10 +9,10 @@ use terminal::exit::{Failure, Kind};
 use terminal::show;
 use tls::{CERTIFICATE_FILE, Named};
 
-use crate::certs::{Authority, node_name};
+use crate::certs::{Authority, Whose, node_name};
 use crate::global::Global;
 
-/// Make certificates for nodes, for development and small clusters
+/// Make certificates for nodes and clients, for development and small clusters
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Whatever gives out certificates does as well: a node needs tls.crt, tls.key and ca.crt in one directory (--tls-dir), and its
@@ -65,6 +65,29 @@ Example:
         #[arg(long)]
         again: bool,
     },
+    /// Make the certificate of a client
+    #[command(after_help = "\
+It is nobody's until something is granted to its name: `logberg token bind-certificate NAME --allow …`. A renewed one (--again) keeps the
+name; commands take it up with their next connection.
+
+Example:
+  logberg certs client alice --dir certs
+  logberg token bind-certificate alice --allow 'all on key/app:*' --token-file root.token
+  logberg auth whoami --ca certs/ca.crt --cert certs/alice/tls.crt --key certs/alice/tls.key")]
+    Client {
+        /// 1 to 64 lower-case letters, digits, '-' or '.'
+        #[arg(value_name = "NAME", value_parser = client_name)]
+        name: String,
+        /// Holds the authority
+        #[arg(long, value_name = "DIR", default_value = "certs")]
+        dir: PathBuf,
+        /// How long it holds
+        #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
+        days: u32,
+        /// Put a new one in the place of the one that is there
+        #[arg(long)]
+        again: bool,
+    },
     /// Show what a certificate says
     #[command(after_help = "\
 Example:
@@ -87,6 +110,7 @@ struct Made {
 struct Shown {
     path: PathBuf,
     node: Option<String>,
+    client: Option<String>,
     hosts: Vec<String>,
     expires: String,
     has_expired: bool,
@@ -113,8 +137,22 @@ impl Arguments {
                 again,
             } => {
                 let authority = Authority::open(&dir)?;
-                let into = authority.give(&name, &host, days, again)?;
+                let into = authority.give(&Whose::Node(&name, &host), days, again)?;
                 let said = format!("{} is for --tls-dir of node {name}", into.display());
+                made(global, into, authority.file(), &said)
+            }
+            Command::Client {
+                name,
+                dir,
+                days,
+                again,
+            } => {
+                let authority = Authority::open(&dir)?;
+                let into = authority.give(&Whose::Client(&name), days, again)?;
+                let said = format!(
+                    "{}/tls.crt and tls.key are for --cert and --key of client {name}",
+                    into.display()
+                );
                 made(global, into, authority.file(), &said)
             }
             Command::Show { path } => show_one(global, &path),
@@ -146,14 +184,16 @@ fn show_one(global: &Global, path: &Path) -> Result<()> {
         return show::print_json(&Shown {
             path,
             node: named.node,
+            client: named.client,
             hosts: named.hosts,
             expires,
             has_expired,
         });
     }
-    let whose = match &named.node {
-        Some(node) => format!("of node {node}"),
-        None => "of no node".to_owned(),
+    let whose = match (&named.node, &named.client) {
+        (Some(node), _) => format!("of node {node}"),
+        (None, Some(client)) => format!("of client {client}"),
+        (None, None) => "of no node or client".to_owned(),
     };
     let until = match has_expired {
         true => "expired at",
@@ -168,6 +208,13 @@ fn show_one(global: &Global, path: &Path) -> Result<()> {
         }
     ))
     .context("cannot say so")
+}
+
+/// A client is called as tokens are: one list has both.
+fn client_name(text: &str) -> Result<String, String> {
+    let name = access::TokenName::new(text);
+    let name = name.map_err(|error| error.to_string().replace("a token's", "a client's"))?;
+    Ok(name.as_str().to_owned())
 }
 
 /// A name or an address, without a port.

@@ -21,7 +21,7 @@ use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::port;
 use tls::Trust;
 
-use crate::certs::Authority;
+use crate::certs::{Authority, Whose};
 use crate::global::Global;
 
 const NODES: u32 = 3;
@@ -323,7 +323,7 @@ fn secured(directory: &Path, nodes: u32) -> Result<Secured> {
         let name = format!("node-{id}");
         let own = certs.join(&name);
         if !own.join(tls::CERTIFICATE_FILE).exists() {
-            authority.give(&name, &hosts, DAYS, true)?;
+            authority.give(&Whose::Node(&name, &hosts), DAYS, true)?;
         }
         let own = own.canonicalize().context("a directory of certificates")?;
         let words = [

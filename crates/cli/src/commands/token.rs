@@ -55,7 +55,27 @@ Examples:
         #[arg(long, value_name = "ID", requires = "once", value_parser = clap::value_parser!(u32).range(1..))]
         replaces: Option<u32>,
     },
-    /// List all tokens, and what they may do
+    /// Grant something to a client's certificate, by the name in it
+    #[command(after_help = "\
+A client shows its certificate when it connects (--cert, --key; any client by TLS), and needs no token then. What is granted goes by the
+name in it, logberg:client:NAME, and a renewed certificate keeps that. Until a name is bound its certificate is nobody's. `logberg token
+revoke NAME` takes it back, and ends its connections.
+
+Example:
+  logberg certs client alice --dir certs
+  logberg token bind-certificate alice --allow 'all on key/app:*' --token-file root.token")]
+    BindCertificate {
+        /// As the certificate names its client: 1 to 64 lower-case letters, digits, '-' or '.'
+        #[arg(value_name = "NAME", value_parser = name)]
+        name: String,
+        /// A grant; may be given several times
+        #[arg(long, value_name = "GRANT", required = true, value_parser = grant)]
+        allow: Vec<String>,
+        /// After so long it is good no more, such as 90d or 12h; for as long as there is a certificate, if nothing is said
+        #[arg(long, value_name = "TIME", value_parser = expires)]
+        expires: Option<Duration>,
+    },
+    /// List all tokens and certificates, and what they may do
     #[command(after_help = "\
 Secrets are not in the cluster, and not in the list.
 
@@ -136,6 +156,8 @@ fn grant(text: &str) -> Result<String, String> {
 #[derive(Serialize)]
 struct Shown {
     name: String,
+    /// It has no secret: its owner shows a client's certificate of that name.
+    by_certificate: bool,
     grants: Vec<String>,
     expires_at: Option<String>,
     has_expired: bool,
@@ -164,6 +186,7 @@ impl From<TokenTold> for Shown {
     fn from(told: TokenTold) -> Shown {
         Shown {
             name: told.name,
+            by_certificate: told.by_certificate,
             grants: told.grants,
             expires_at: told.expires_ms.map(moment),
             has_expired: told.has_expired,
@@ -191,13 +214,35 @@ impl Arguments {
                 let token = draw(&name)?;
                 let told = client.create_token(&NewToken {
                     name,
-                    sha256: hash_of(&token),
+                    sha256: Some(hash_of(&token)),
                     grants: allow,
                     expires_ms: expires.map(after).transpose()?,
                     once,
                     replaces,
                 })?;
                 print_made(global, &token, told)
+            }
+            Command::BindCertificate {
+                name,
+                allow,
+                expires,
+            } => {
+                let told = client.create_token(&NewToken {
+                    name,
+                    sha256: None,
+                    grants: allow,
+                    expires_ms: expires.map(after).transpose()?,
+                    once: false,
+                    replaces: None,
+                })?;
+                match global.json {
+                    true => show::print_json(&Shown::from(told)),
+                    false => show::print(format_args!(
+                        "certificate {} may {}",
+                        told.name,
+                        deeds(&told.grants)
+                    )),
+                }
             }
             Command::List => {
                 let tokens = client.tokens()?;
@@ -256,16 +301,17 @@ fn revoke(client: &Client, global: &Global, name: &str, how: How) -> Result<()> 
         }
         Err(error) => return Err(error.into()),
     };
+    let kind = kind(&told);
     let mut heard_by = None;
     if !plan {
         let what = format!(
-            "this revokes token {name}, which may {}, and ends its connections",
+            "this revokes {kind} {name}, which may {}, and ends its connections",
             deeds(&told.grants)
         );
         confirmed(&what, yes)?;
         client.revoke_token(name)?;
         if let Some(nodes) = &nodes {
-            let done = format!("token {name} is revoked");
+            let done = format!("{kind} {name} is revoked");
             heard_by = Some(heard::wait(client, nodes, &done)?);
         }
     }
@@ -286,7 +332,7 @@ fn revoke(client: &Client, global: &Global, name: &str, how: How) -> Result<()> 
             shown: told.into(),
         }),
         false => show::print(format_args!(
-            "token {name} {would} revoked; {} {}{}",
+            "{kind} {name} {would} revoked; {} {}{}",
             if plan { "it may" } else { "it could" },
             deeds(&told.grants),
             heard::said(heard_by.as_deref())
@@ -347,13 +393,17 @@ fn print_made(global: &Global, token: &Token, told: TokenTold) -> Result<()> {
 fn list(tokens: &[TokenTold]) -> Result<()> {
     let mut table = show::table(&["TOKEN", "EXPIRES", "MAY"]);
     for token in tokens {
-        table.add_row([token.name.clone(), expiry(token), token.grants.join("; ")]);
+        let name = match token.by_certificate {
+            true => format!("{} (certificate)", token.name),
+            false => token.name.clone(),
+        };
+        table.add_row([name, expiry(token), token.grants.join("; ")]);
     }
     show::print(show::lines(&table))
 }
 
 fn show_one(token: &TokenTold) -> Result<()> {
-    let mut lines = vec![format!("token {}", token.name)];
+    let mut lines = vec![format!("{} {}", kind(token), token.name)];
     lines.extend(
         token
             .grants
@@ -381,6 +431,14 @@ fn show_one(token: &TokenTold) -> Result<()> {
     let changed = moment(token.changed_ms);
     lines.push(format!("  by {}, {changed}", token.by));
     show::print(lines.join("\n"))
+}
+
+/// What stands before its name.
+fn kind(token: &TokenTold) -> &'static str {
+    match token.by_certificate {
+        true => "certificate",
+        false => "token",
+    }
 }
 
 fn expiry(token: &TokenTold) -> String {

@@ -41,6 +41,7 @@ const OF_A_CLUSTER: &[&str] = &[
     "leader balance",
     "scrub",
     "token create",
+    "token bind-certificate",
     "token rotate",
     "token list",
     "token show",
@@ -60,6 +61,7 @@ const OF_A_CLUSTER: &[&str] = &[
     "manual",
     "certs init",
     "certs node",
+    "certs client",
     "certs show",
     "--version",
     "errors",
@@ -288,6 +290,10 @@ fn what_json_prints_of_a_cluster_is_as_the_page_says() {
                 &path("certs"),
             ],
         ),
+        (
+            "certs client",
+            &["certs", "client", "alice", "--dir", &path("certs")],
+        ),
         ("certs show", &["certs", "show", &path("certs/n1")]),
         ("--version", &["--version"]),
     ];
@@ -330,6 +336,14 @@ fn what_json_prints_of_a_cluster_is_as_the_page_says() {
             "1d",
         ]),
     );
+    let bind = [
+        "token",
+        "bind-certificate",
+        "alice",
+        "--allow",
+        "read on log/*",
+    ];
+    held.look("token bind-certificate", &at_socket(&bind));
     held.look("token list", &at_socket(&["token", "list"]));
     held.look("token show", &at_socket(&["token", "show", "root"]));
     held.look("token rotate", &at_socket(&["token", "rotate", "root"]));

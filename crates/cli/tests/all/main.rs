@@ -14,6 +14,7 @@ mod audited;
 mod auxiliary;
 mod backup;
 mod bench;
+mod certificates;
 mod clusters;
 mod commands;
 mod deaths;

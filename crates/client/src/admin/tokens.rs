@@ -11,8 +11,8 @@ use crate::request::Request;
 pub struct NewToken {
     /// Its name in lists and in the audit.
     pub name: String,
-    /// The SHA-256 of its secret, in hexadecimal.
-    pub sha256: String,
+    /// The SHA-256 of its secret, in hexadecimal. None: it has no secret, and its owner shows a client's certificate of that name.
+    pub sha256: Option<String>,
     /// `OPERATION,… on RESOURCE` each.
     pub grants: Vec<String>,
     /// In milliseconds since the beginning of 1970; never, if there is none.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use access::{Asked, Grant, Principal, decide};
+use access::{Asked, Grant, decide};
 use kv::check_words;
 use letters::{KeptToken, Rights, Shown};
 use ops::Time;
@@ -155,6 +155,11 @@ impl Acl<'_> {
     fn whoami(&self) -> String {
         match (self.rights, self.shown) {
             (Some(_), Shown::Token(name, _)) => name.as_str().to_owned(),
+            (Some(rights), Shown::Certificate(name, _))
+                if rights.grants(self.shown, self.wall_ms).is_some() =>
+            {
+                name.as_str().to_owned()
+            }
             _ => DEFAULT.to_owned(),
         }
     }
@@ -233,12 +238,12 @@ impl Acl<'_> {
             return Value::OK;
         };
         if !rights.is_in_force(kept, self.wall_ms) {
-            return text(format!("token `{shown}` has expired"));
+            return text(format!("`{shown}` has expired"));
         }
-        let Ok(token) = access::TokenName::new(&shown) else {
+        let Ok(name) = access::TokenName::new(&shown) else {
             return no_user(shown);
         };
-        let principal = Principal::Token(token);
+        let principal = kept.principal(name);
         let needs: Vec<_> = asked(spec, command).iter().flat_map(Asked::needs).collect();
         let denied = needs
             .iter()

@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_client_may_turn_its_cache_on_and_keeps_nothing() {
-        let mut connection = Client::new(1, "somebody".to_owned());
+        let mut connection = Client::new(1, "somebody".to_owned(), Shown::Nothing);
         let mut ask = |line: &str| {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
             let answer = client(&mut connection, &words);

@@ -125,7 +125,7 @@ impl Door {
                 client.protocol = Protocol::Resp2;
                 client.name.clear();
                 client.wants = Wants::All;
-                client.shown = Shown::Nothing;
+                client.shown = client.by_handshake.clone();
                 self.unwatch(id);
                 Value::Simple("RESET".into())
             }
@@ -186,10 +186,11 @@ impl Door {
         let Some(client) = self.clients.get_mut(&id) else {
             return Value::OK;
         };
+        let by_handshake = client.by_handshake.clone();
         let value = connection::hello(client, words, |name, secret| match asks {
             true => guard.take(&[name, secret], wall_ms),
             // Where nothing is asked for, the one user there is has no password.
-            false if is(name, "default") => Ok(Shown::Nothing),
+            false if is(name, "default") => Ok(by_handshake.clone()),
             false => Err(error(crate::guard::WRONG)),
         });
         let asker = (NOT_GOOD, client.peer.as_str());

@@ -5,11 +5,23 @@ use std::time::Duration;
 
 use access::Token;
 
-/// A log, and who asks. ‡ The nodes judge this token again, by the same table: a door is no way around it.
+/// What the asker showed to the door.
+#[derive(Clone, Debug)]
+pub enum Credential {
+    Nothing,
+    Token(Token),
+    /// A client's certificate of that name, which holds until then. ‡ The nodes believe a node that says so, and nobody else.
+    Certificate {
+        name: String,
+        until_ms: u64,
+    },
+}
+
+/// A log, and who asks. ‡ The nodes judge what was shown again, by the same table: a door is no way around it.
 #[derive(Clone, Debug)]
 pub struct Asking {
     pub log: String,
-    pub token: Option<Token>,
+    pub shown: Credential,
 }
 
 /// A log that is there.

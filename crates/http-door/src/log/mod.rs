@@ -18,7 +18,7 @@ mod upload;
 mod write;
 
 pub use contract::{
-    Append, Asking, End, Ended, Last, Logs, Next, NoLog, Place, Read, Shown, Wanted,
+    Append, Asking, Credential, End, Ended, Last, Logs, Next, NoLog, Place, Read, Shown, Wanted,
 };
 
 use streams::{From, Offset};

@@ -32,8 +32,11 @@ pub const FROM_BYTES_MAX: usize = 160;
 /// A token as it is kept. Its secret is not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenEntry {
-    /// One or two, the newest first.
+    /// One or two, the newest first; none of a certificate.
     pub hashes: Vec<Kept>,
+    /// Its owner shows a client's certificate of its name, and no secret.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_certificate: bool,
     #[serde(serialize_with = "write_grants", deserialize_with = "read_grants")]
     pub grants: Grants,
     /// In milliseconds since the beginning of 1970; never, if there is none.
@@ -77,6 +80,8 @@ pub enum By {
     /// Somebody at the admin socket of this node.
     Socket(u32),
     Token(String),
+    /// Somebody who showed a client's certificate of that name.
+    Certificate(String),
     /// Somebody who showed nothing, while nothing was asked for.
     Anonymous,
 }
@@ -86,6 +91,7 @@ impl std::fmt::Display for By {
         match self {
             By::Socket(node) => write!(f, "socket of node {node}"),
             By::Token(name) => write!(f, "token {name}"),
+            By::Certificate(name) => write!(f, "certificate {name}"),
             By::Anonymous => f.write_str("anonymous"),
         }
     }
@@ -132,6 +138,14 @@ pub enum NotPut {
     BadGrant(String),
     #[error("a token has one secret, or two for a while")]
     Hashes,
+    #[error(
+        "a certificate has no secret, joins no node, and has no use that is the only one: leave --once and --replaces away"
+    )]
+    Certificate,
+    #[error(
+        "{0} names a certificate, and a token is none: revoke it first, or choose another name"
+    )]
+    OtherKind(String),
     #[error("there is no token {0}; `logberg token list` lists them")]
     Unknown(String),
     #[error("{by} may not hand out '{grant}': nobody gives what he lacks")]
@@ -248,6 +262,13 @@ impl Rights {
         is_good.then_some(entry)
     }
 
+    /// What was granted to a client's certificate of that name, if both are good now. `until_ms`: the certificate's end.
+    pub fn bound(&self, name: &TokenName, until_ms: u64, now_ms: u64) -> Option<&TokenEntry> {
+        let entry = self.tokens.get(name.as_str())?;
+        let holds = now_ms < until_ms || mutation::is(Mutation::EndedCertificateGoesOn);
+        (entry.by_certificate && holds && !entry.has_expired(now_ms)).then_some(entry)
+    }
+
     /// The entry of a token that was shown before, by its hash, if it is good still.
     pub fn still(&self, name: &TokenName, hash: &SecretHash, now_ms: u64) -> Option<&TokenEntry> {
         let entry = self.tokens.get(name.as_str())?;
@@ -263,8 +284,12 @@ impl Rights {
 
     /// Whether this may be put there by whoever asks.
     pub fn check_put(&self, name: &str, entry: &TokenEntry) -> Result<(), NotPut> {
-        if entry.hashes.is_empty() || entry.hashes.len() > 2 {
-            return Err(NotPut::Hashes);
+        match entry.by_certificate {
+            true if !entry.hashes.is_empty() || entry.once => return Err(NotPut::Certificate),
+            false if entry.hashes.is_empty() || entry.hashes.len() > 2 => {
+                return Err(NotPut::Hashes);
+            }
+            true | false => {}
         }
         let may_join_alone =
             |grant: &Grant| grant.operations() == Operations::of(&[Operation::Join]);
@@ -278,6 +303,10 @@ impl Rights {
         let before = self.tokens.get(name);
         // ‡ Whoever gives another's token a new secret has its grants.
         if let Some(before) = before {
+            // ‡ A name that is a certificate's by now has no secret that somebody gave to a token of that name.
+            if before.by_certificate != entry.by_certificate {
+                return Err(NotPut::OtherKind(name.to_owned()));
+            }
             let within = self.check_within(&entry.by, &before.grants, now);
             within.map_err(|error| error.of_token("change", name))?;
         }
@@ -314,13 +343,15 @@ impl Rights {
 
     /// ‡ Nobody hands out what he lacks, and nobody who has lost his own hands out anything.
     fn check_within(&self, by: &By, grants: &Grants, now_ms: u64) -> Result<(), NotPut> {
-        let name = match by {
+        let (name, is_certificate) = match by {
             By::Socket(_) => return Ok(()),
             By::Anonymous if mutation::is(Mutation::HandedOutByNobody) => return Ok(()),
             By::Anonymous => return Err(NotPut::Lost(by.clone())),
-            By::Token(name) => name,
+            By::Token(name) => (name, false),
+            By::Certificate(name) => (name, true),
         };
         let own = self.tokens.get(name);
+        let own = own.filter(|own| own.by_certificate == is_certificate);
         let own = own.filter(|own| !own.has_expired(now_ms));
         let own = own.ok_or_else(|| NotPut::Lost(by.clone()))?;
         let tokens = access::Place::Of(access::Resource::cluster());
@@ -346,6 +377,7 @@ impl Rights {
             return;
         }
         let verb = match self.tokens.get(name) {
+            None if entry.by_certificate => "the certificate",
             Some(before) if before.hashes != entry.hashes => "the secret of token",
             Some(_) => "token",
             None => "the new token",
@@ -525,6 +557,7 @@ mod tests {
                 sha256: SecretHash::of_bytes([7; 32]),
                 until_ms: None,
             }],
+            by_certificate: false,
             grants: Grants::parse(grants.split(';')).expect("grants"),
             expires_ms: None,
             once: false,
@@ -566,6 +599,43 @@ mod tests {
             "it was revoked in between"
         );
         assert_eq!(rights.switch.clock_ms, 10, "time goes on all the same");
+    }
+
+    /// ‡ One list of names: else a token of a certificate's name would change what that may.
+    #[test]
+    fn a_certificate_and_a_token_are_not_taken_for_one_another() {
+        let mut rights = Rights::default();
+        let bound = |grants, by, at_ms| TokenEntry {
+            hashes: Vec::new(),
+            by_certificate: true,
+            ..entry(grants, by, at_ms)
+        };
+        rights.put("root", bound("all on *", By::Socket(1), 1), HERE);
+        rights.put("root", entry("all on *", By::Socket(1), 2), HERE);
+        assert!(
+            rights.tokens["root"].by_certificate,
+            "no secret was put there"
+        );
+        rights.put("a", entry("read on log/a", of("root"), 3), HERE);
+        assert!(rights.tokens.len() == 1, "a token root has no grants");
+        let by = By::Certificate("root".to_owned());
+        rights.put("a", entry("tokens on cluster", by.clone(), 4), HERE);
+        rights.put("a", bound("tokens on cluster", by, 5), HERE);
+        assert!(!rights.tokens["a"].by_certificate);
+        let secret = TokenEntry {
+            by_certificate: true,
+            ..entry("read on log/a", By::Socket(1), 6)
+        };
+        rights.put("b", secret, HERE);
+        assert!(
+            !rights.tokens.contains_key("b"),
+            "a certificate has no secret"
+        );
+        let name = TokenName::new("root").expect("a name");
+        assert!(rights.bound(&name, 50, 49).is_some());
+        assert!(rights.bound(&name, 50, 50).is_none(), "it has ended");
+        let token = TokenName::new("a").expect("a name");
+        assert!(rights.bound(&token, 50, 49).is_none());
     }
 
     #[test]

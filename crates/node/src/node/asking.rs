@@ -124,6 +124,9 @@ impl Node {
         if caller.verb == Verb::Peer {
             return Ok(Verdict::Go);
         }
+        if let Err(verdict) = self.check_asks_for_others(caller, is_fresh) {
+            return verdict;
+        }
         let asked = asked(caller);
         let rights = &self.cluster.directory.rights;
         let now_ms = self.now_ms();
@@ -131,7 +134,8 @@ impl Node {
             return Ok(Verdict::Wait);
         }
         let socket = caller.is_own.then_some(at);
-        let who = gate::who(rights, now_ms, socket, caller.shown.as_ref());
+        let shown = caller.shown.as_ref();
+        let who = gate::who(rights, now_ms, socket, shown, caller.client.as_ref());
         let Some(who) = who else {
             // ‡ A node that lags would deny a token that somebody made, and was told so.
             if !is_fresh && !mutation::is(Mutation::DeniedByAnOldWord) {
@@ -146,12 +150,40 @@ impl Node {
                 self.gate.enter(caller.conn, &who, &asked);
                 Ok(Verdict::Go)
             }
+            // ‡ As of a token: this node may not have heard yet of what was granted to it.
+            Err(_) if !is_fresh && matches!(who, Who::Certificate(..)) => Ok(Verdict::Wait),
             Err(refusal) => {
                 let who = who.principal().to_string();
                 self.on_refused(&who, caller, &refusal);
                 Err(refusal)
             }
         }
+    }
+
+    /// ‡ Whose certificate a door was shown is believed of a node whose name is bound: one that was removed still has its own.
+    fn check_asks_for_others(
+        &mut self,
+        caller: &Caller,
+        is_fresh: bool,
+    ) -> Result<(), Result<Verdict, Refusal>> {
+        let (Some(node), Some(client)) = (&caller.node, &caller.client) else {
+            return Ok(());
+        };
+        let directory = &self.cluster.directory;
+        if directory.node_of_certificate(node).is_some() {
+            return Ok(());
+        }
+        if !is_fresh {
+            return Err(Ok(Verdict::Wait));
+        }
+        let sentence = format!(
+            "{node} is the name of no node here, and may not ask for certificate {}: `logberg members bind` binds names",
+            client.name
+        );
+        let refusal = Refusal::new("unauthenticated", sentence);
+        let who = format!("certificate {node}");
+        self.on_refused(&who, caller, &refusal);
+        Err(Err(refusal))
     }
 
     pub(in crate::node) fn on_refused(&mut self, who: &str, caller: &Caller, refusal: &Refusal) {
@@ -194,6 +226,7 @@ impl Node {
         }
         self.doors_told = news;
         let kept = |entry: &TokenEntry| KeptToken {
+            by_certificate: entry.by_certificate,
             hashes: entry
                 .hashes
                 .iter()

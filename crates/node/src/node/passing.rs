@@ -178,6 +178,7 @@ impl Node {
             from: came,
             is_own: true,
             node: None,
+            client: None,
             shown: None,
         };
         // ‡ It is judged here, as what it is.

@@ -15,6 +15,7 @@ mod verdict;
 
 mod abandoned;
 mod auxiliary;
+mod certificates;
 mod claims;
 mod clients;
 mod clusters;

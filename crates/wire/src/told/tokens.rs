@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenTold {
     pub name: String,
+    /// It has no secret: its owner shows a client's certificate of that name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_certificate: bool,
     /// `OPERATION,… on RESOURCE` each.
     pub grants: Vec<String>,
     /// When it expires, in milliseconds since the beginning of 1970; never if it is missing.
@@ -45,8 +48,14 @@ pub struct AuthTold {
 /// The asker, as the node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WhoTold {
-    /// `token NAME`, `socket`, or `anonymous`.
+    /// `token NAME`, `certificate NAME`, `socket`, or `anonymous`.
     pub principal: String,
+    /// The name in the client's certificate that was shown, whether or not anything was granted to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
+    /// Until when that certificate holds, in milliseconds since the beginning of 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_until_ms: Option<u64>,
     /// Empty where no grants are needed.
     pub grants: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

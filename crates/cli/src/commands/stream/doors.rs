@@ -11,7 +11,7 @@ use terminal::exit::{Failure, Kind};
 use tls::Trust;
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
 /// A node that does not take a connection for so long is passed over.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -116,7 +116,19 @@ impl Doors {
         let believed: Vec<_> = believed
             .map(|der| Certificate::from_der(der).to_owned())
             .collect();
-        let tls = TlsConfig::builder().root_certs(RootCerts::new_with_certs(&believed));
+        let shown = trust.and_then(Trust::shown).and_then(|(chain, key)| {
+            let chain = chain
+                .iter()
+                .map(|der| Certificate::from_der(der).to_owned());
+            let chain: Vec<_> = chain.collect();
+            Some(ClientCert::new_with_certs(
+                &chain,
+                PrivateKey::from_pem(&key).ok()?,
+            ))
+        });
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::new_with_certs(&believed))
+            .client_cert(shown);
         let config = Agent::config_builder()
             .tls_config(tls.build())
             .http_status_as_error(false)
@@ -212,8 +224,8 @@ impl Doors {
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        if let Some(credential) = &self.credential {
-            let shown = credential.token().reveal();
+        if let Some(token) = self.credential.as_ref().and_then(Credential::token) {
+            let shown = token.reveal();
             request = request.header("Authorization", format!("Bearer {shown}"));
         }
         let response = match body {

@@ -105,7 +105,12 @@ impl Node {
             Ok(Worked::Propose(command)) => {
                 let what = match &command {
                     Command::PutToken { name, entry, .. } => {
-                        format!("token {name}: {}", entry.grants)
+                        let kind = if entry.by_certificate {
+                            "certificate"
+                        } else {
+                            "token"
+                        };
+                        format!("{kind} {name}: {}", entry.grants)
                     }
                     Command::RevokeToken { name, .. } => format!("token {name} is revoked"),
                     Command::SetAuth { on: true, .. } => "tokens are asked for".to_owned(),
@@ -134,12 +139,14 @@ impl Node {
                 replaces,
             } => {
                 check_name(name)?;
-                let sha256 = hash(sha256)?;
+                let sha256 = sha256.as_deref().map(hash).transpose()?;
+                let hashes = sha256.map(|sha256| Kept {
+                    sha256,
+                    until_ms: None,
+                });
                 let entry = TokenEntry {
-                    hashes: vec![Kept {
-                        sha256,
-                        until_ms: None,
-                    }],
+                    by_certificate: hashes.is_none(),
+                    hashes: hashes.into_iter().collect(),
                     grants: typed(grants)?,
                     expires_ms: *expires_ms,
                     once: *once,
@@ -156,6 +163,7 @@ impl Node {
                     // The same question again, whose answer was lost.
                     let is_same = (&known.hashes, &known.grants, known.expires_ms)
                         == (&entry.hashes, &entry.grants, entry.expires_ms);
+                    let is_same = is_same && known.by_certificate == entry.by_certificate;
                     let is_same =
                         is_same && (known.once, known.replaces) == (entry.once, entry.replaces);
                     let sentence = format!(
@@ -185,6 +193,12 @@ impl Node {
                 }
                 let known = rights.tokens.get(name);
                 let known = known.ok_or_else(|| refuse(NotPut::Unknown(name.clone())))?;
+                if known.by_certificate {
+                    let sentence = format!(
+                        "certificate {name} has no secret: a renewed certificate keeps its name (logberg certs client {name} --again)"
+                    );
+                    return Err(Refusal::new("bad-request", sentence));
+                }
                 let newest = known.hashes.first().map(|kept| kept.sha256);
                 if newest == Some(sha256) {
                     return Ok(Worked::Done(told_line(name, known, at_ms)));
@@ -266,6 +280,7 @@ fn done(rights: &Rights, proposed: &Command) -> Option<Vec<u8>> {
 pub(super) fn told(name: &str, entry: &TokenEntry, now_ms: u64) -> TokenTold {
     TokenTold {
         name: name.to_owned(),
+        by_certificate: entry.by_certificate,
         grants: entry.grants.iter().map(ToString::to_string).collect(),
         expires_ms: entry.expires_ms,
         has_expired: entry.has_expired(now_ms),
@@ -313,11 +328,16 @@ fn hash(text: &str) -> Result<SecretHash, Refusal> {
 
 fn refuse(error: NotPut) -> Refusal {
     let code = match &error {
-        NotPut::BadGrant(_) | NotPut::Hashes | NotPut::Once | NotPut::Replaces => "bad-request",
+        NotPut::BadGrant(_)
+        | NotPut::Hashes
+        | NotPut::Certificate
+        | NotPut::Once
+        | NotPut::Replaces => "bad-request",
         NotPut::Unknown(_) => "unknown-token",
         NotPut::Exceeds { .. } | NotPut::Above { .. } | NotPut::NotAll(_) | NotPut::Lost(_) => {
             "forbidden"
         }
+        NotPut::OtherKind(_) => "exists",
         NotPut::Many | NotPut::Large | NotPut::NoneMayAll => "refused",
     };
     Refusal::new(code, error.to_string())

@@ -40,13 +40,25 @@ impl Want for WhoAmI {
     fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
         let rights = &node.cluster.directory.rights;
         let who = node.gate.who(self.0);
+        let now_ms = node.now_ms();
         let entry = match &who {
-            Who::Token(name, hash) => rights.still(name, hash, node.now_ms()),
+            Who::Token(name, hash) => rights.still(name, hash, now_ms),
+            Who::Certificate(name, until_ms) => rights.bound(name, *until_ms, now_ms),
             Who::Socket(_) | Who::Anonymous => None,
+        };
+        let certificate = match &who {
+            Who::Certificate(name, until_ms) => Some((name.as_str().to_owned(), *until_ms)),
+            _ => None,
+        };
+        let principal = match (&who, entry) {
+            (Who::Certificate(..), None) => Principal::Anonymous,
+            (who, _) => who.principal(),
         };
         let grants = entry.map(|entry| entry.grants.iter().map(ToString::to_string).collect());
         let told = WhoTold {
-            principal: named(&who.principal()),
+            principal: named(&principal),
+            certificate_until_ms: certificate.as_ref().map(|(_, until_ms)| *until_ms),
+            certificate: certificate.map(|(name, _)| name),
             grants: grants.unwrap_or_default(),
             expires_ms: entry.and_then(|entry| entry.expires_ms),
             auth: rights.switch.on,
@@ -65,18 +77,31 @@ impl Want for Explain {
     fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
         let rights = &node.cluster.directory.rights;
         let principal = match &self.token {
-            Some(name) => Principal::Token(name.clone()),
-            None => node.gate.who(self.asker).principal(),
+            Some(name) => match rights.tokens.get(name.as_str()) {
+                Some(entry) if entry.by_certificate => Principal::Certificate(name.clone()),
+                _ => Principal::Token(name.clone()),
+            },
+            None => match node.gate.who(self.asker) {
+                // What nothing is granted to is nobody.
+                Who::Certificate(name, until_ms)
+                    if rights.bound(&name, until_ms, node.now_ms()).is_none() =>
+                {
+                    Principal::Anonymous
+                }
+                who => who.principal(),
+            },
         };
         let grants: Option<&Grants> = match &principal {
-            Principal::Token(name) => match rights.tokens.get(name.as_str()) {
-                Some(entry) if !entry.has_expired(node.now_ms()) => Some(&entry.grants),
-                Some(_) => {
-                    let why = format!("token {name} has expired");
-                    return explained(&principal, &self.need, false, why);
+            Principal::Token(name) | Principal::Certificate(name) => {
+                match rights.tokens.get(name.as_str()) {
+                    Some(entry) if !entry.has_expired(node.now_ms()) => Some(&entry.grants),
+                    Some(_) => {
+                        let why = format!("token {name} has expired");
+                        return explained(&principal, &self.need, false, why);
+                    }
+                    None => return Answer::Line(unknown_token(name.as_str()).encode()),
                 }
-                None => return Answer::Line(unknown_token(name.as_str()).encode()),
-            },
+            }
             _ => None,
         };
         let decided = decide(&principal, grants, &self.need);
@@ -115,6 +140,7 @@ fn covering(grants: Option<&Grants>, need: &Need) -> String {
 fn named(who: &Principal) -> String {
     match who {
         Principal::Token(name) => format!("token {name}"),
+        Principal::Certificate(name) => format!("certificate {name}"),
         Principal::Socket => "socket".to_owned(),
         Principal::Node(id) => format!("node {id}"),
         Principal::Anonymous => "anonymous".to_owned(),
