@@ -123,8 +123,8 @@ const ARROWS: [(&str, &[&str]); 37] = [
     (
         "torture",
         &[
-            "client", "formats", "history", "kv", "linux", "resp", "store", "terminal", "testbed",
-            "wire",
+            "access", "client", "formats", "history", "kv", "linux", "resp", "store", "terminal",
+            "testbed", "tls", "wire",
         ],
     ),
     (

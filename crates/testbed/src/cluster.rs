@@ -80,6 +80,8 @@ pub struct LocalOptions {
     pub http_ports: Vec<u16>,
     /// Given to node 1 alone, then to node 2 …, after those of all.
     pub own_arguments: Vec<Vec<String>>,
+    /// The nodes are asked at the sockets in their directories, and not where they listen.
+    pub is_asked_at_sockets: bool,
     /// By which the nodes are asked. `None`: in plain text.
     pub transport: Option<Arc<dyn Transport>>,
 }
@@ -114,6 +116,7 @@ impl LocalOptions {
             kv_ports: Vec::new(),
             http_ports: Vec::new(),
             own_arguments: Vec::new(),
+            is_asked_at_sockets: false,
             transport: None,
         }
     }
@@ -260,6 +263,19 @@ impl LocalCluster {
 
     pub fn address(&self, id: u32) -> &str {
         &self.addresses[self.at(id)]
+    }
+
+    /// Where this node is asked by whoever judges it: where it listens, or its socket.
+    pub fn asked_at_of(&self, id: u32) -> String {
+        match self.options.is_asked_at_sockets {
+            true => format!("unix:{}/admin.sock", self.node_directory(id).display()),
+            false => self.address(id).to_owned(),
+        }
+    }
+
+    /// The same of all, in the order of their ids.
+    pub fn asked_at(&self) -> Vec<String> {
+        self.ids().map(|id| self.asked_at_of(id)).collect()
     }
 
     fn told_address(&self, id: u32) -> &str {
@@ -575,9 +591,10 @@ impl LocalCluster {
             silence: Duration::from_secs(1),
             total: Duration::from_secs(1),
         };
-        let client = Client::new(vec![self.address(id).to_owned()], timeouts);
+        let at = self.asked_at_of(id);
+        let client = Client::new(vec![at.clone()], timeouts);
         let client = client.by(self.options.transport.clone());
-        Ok(client.status_of(self.address(id))?)
+        Ok(client.status_of(&at)?)
     }
 
     /// The leader of a log, by the newest term that the running nodes tell. `None` if that leader does not run.

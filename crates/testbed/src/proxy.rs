@@ -8,9 +8,11 @@
 //! ```
 //!
 //! The other end is known by the first line of its connection: a peer says `from=ID` in it, a client does not
-//! (docs/wire.md). A node whose address is its proxy's, and to whose peers' proxies the
+//! (docs/wire.md). By TLS nothing of that can be read: there it is known by its process, one of those that this process started. A node whose address is its proxy's, and to whose peers' proxies the
 //! same is done for what comes *from* it, is a machine that vanished without a word. The one
 //! difference: a connection attempt to a stalled proxy is accepted, and then meets silence.
+
+mod owner;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -21,6 +23,8 @@ use std::time::{Duration, Instant};
 
 const PIECE_BYTES: usize = 64 << 10;
 const LINE_BYTES_MAX: usize = 8192;
+/// The first byte of TLS.
+const HANDSHAKE_RECORD: u8 = 0x16;
 /// The pieces of a direction that wait for their time.
 const LATE_PIECES_MAX: usize = 256;
 
@@ -182,8 +186,13 @@ impl Shared {
     fn forward(self: &Arc<Self>, id: u64, client: &mut TcpStream) -> io::Result<()> {
         client.set_nodelay(true)?;
         let first = read_line(client)?;
+        let from = match first.first() {
+            // Who says nothing that can be read here is known by the process whose socket it is.
+            Some(&HANDSHAKE_RECORD) => client.peer_addr().ok().and_then(owner::node_of),
+            _ => from_of(&first),
+        };
         if let Some(link) = self.lock().links.get_mut(&id) {
-            link.from = from_of(&first);
+            link.from = from;
         }
         self.pass(id, first.len())?;
         thread::sleep(self.delay);
@@ -319,6 +328,9 @@ fn read_line(client: &mut TcpStream) -> io::Result<Vec<u8>> {
             0 if first.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
             0 => break,
             count => first.extend_from_slice(&piece[..count]),
+        }
+        if first.first() == Some(&HANDSHAKE_RECORD) {
+            break;
         }
     }
     Ok(first)

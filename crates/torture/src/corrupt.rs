@@ -114,7 +114,7 @@ pub fn wait_repaired(rack: &Rack, node: u32, flipped: &Flipped) -> Result<Option
     let (log, stream) = (&flipped.log, flipped.stream);
     loop {
         go_on()?;
-        let why = match read(&client, rack.cluster.address(node), flipped) {
+        let why = match read(&client, &rack.cluster.asked_at_of(node), flipped) {
             // Accepted, never chosen, and superseded: nobody will ask for them. Or the node is behind.
             Err(ReadError::UnknownStream { .. } | ReadError::PastEnd { .. })
                 if is_beyond_end(&client, flipped) =>

@@ -26,6 +26,7 @@ mod report;
 mod rests;
 mod sabotage;
 mod schedule;
+mod secured;
 mod verdict;
 mod worlds;
 
@@ -49,8 +50,10 @@ use rack::Rack;
 use report::{NotDone, Report, VIOLATIONS_MAX};
 use sabotage::Sabotage;
 use schedule::{Kind, Schedule};
+use secured::{Prepared, Secured, SecuredReport};
 use terminal::moving::Moving;
 use terminal::show;
+use testbed::cluster::LocalOptions;
 use testbed::environment::Machine;
 use testbed::scratch::{Place, go_on};
 use testbed::watch::Watch;
@@ -103,6 +106,14 @@ there that a node said was not done, and no read misses what was answered before
 Example: one minute of it, which CI runs; half an hour
   logberg-lab torture --http --minutes 1
   logberg-lab torture --http --minutes 30 --seed 5 --clients 24 --json
+
+With --tls the nodes take connections by TLS alone and ask for tokens. Their certificates, and that of half of the clients, are renewed each
+minute, and hold four; the token of the other half is rotated each minute, and the secret before is good for 15 s.
+The same faults come, the same is judged, and at the end all lines of the nodes' logs are searched for every secret
+that was made.
+
+Example: ten minutes of it
+  logberg-lab torture --tls --minutes 10 --json
 
 With --namespaces, as root, it does a third thing: worlds at random, each a cluster of 3 to 5 nodes in network
 namespaces of their own, which nobody outside sees and which end with the command. Cables are pulled, pairs of nodes
@@ -175,6 +186,10 @@ pub struct Arguments {
     /// The nodes serve named streams over HTTP, and clients use them: every answer is judged
     #[arg(long, group = "doors", conflicts_with_all = ["logs", "rate", "rests", "namespaces"])]
     http: bool,
+    /// Connections by TLS alone, with certificates that are renewed each minute, and tokens asked for, which are rotated each minute; and
+    /// no secret in any log line
+    #[arg(long, conflicts_with_all = ["kv", "http", "rests", "namespaces", "sabotage"])]
+    tls: bool,
     /// Groups that serve keys [default: one for each node]
     #[arg(long, value_name = "N", requires = "kv", value_parser = clap::value_parser!(u16).range(1..=64))]
     groups: Option<u16>,
@@ -277,7 +292,16 @@ impl Arguments {
     fn torture(&self, directory: &Path, length: Duration, machine: Machine) -> Result<Report> {
         let watch = Watch::new(length.as_secs());
         watch.says("starting");
-        let rack = Rack::start(&directory.join("cluster"), self.nodes, &self.moving)?;
+        let (rack, mut secured) = match self.tls {
+            false => {
+                let rack = Rack::start(&directory.join("cluster"), self.nodes, &self.moving)?;
+                (rack, None)
+            }
+            true => {
+                let (rack, secured) = self.secured(directory, length)?;
+                (rack, Some(secured))
+            }
+        };
         let began = Instant::now();
         let mut ledgers = Vec::new();
         for index in 0..self.logs as usize {
@@ -296,8 +320,9 @@ impl Arguments {
             rate: (self.rate() / u64::from(self.logs)).max(1),
             servers: rack.addresses(),
             reads_are_stale: self.sabotage == Some(Sabotage::StaleReads),
+            keys: secured.as_ref().map(|secured| secured.keys.clone()),
         };
-        let leaders = Leaders::watch(rack.cluster.addresses());
+        let leaders = Leaders::watch(rack.cluster.asked_at());
         let appending = Appending {
             load: Load::start(&plan, &ledgers)?,
             ledgers: ledgers.clone(),
@@ -321,6 +346,12 @@ impl Arguments {
         watch.says("waiting until all nodes are whole");
         troubles.take(verdict::wait_whole(&rack, &logs))?;
         let whole_after = healed.elapsed();
+        if let Some(secured) = &mut secured {
+            troubles.take(secured.end())?;
+            for address in rack.cluster.addresses() {
+                troubles.take(secured.check_closed(&address))?;
+            }
+        }
         let failovers = leaders.end();
         if let Some(snapshot) = snapshot {
             snapshot.put_back(&rack)?;
@@ -340,6 +371,15 @@ impl Arguments {
         let judged = troubles.take(verdict::judge(&ledgers))?;
         // Nothing writes below the directory from here on.
         rack.cluster.end();
+        let searched = secured.map(|secured| secured.search(&rack.cluster));
+        let searched = match searched {
+            None => None,
+            Some(searched) => troubles.take(searched)?,
+        };
+        let tls = searched.map(|(tls, wrong)| {
+            troubles.0.extend(wrong);
+            tls
+        });
         fs::write(directory.join("strikes.txt"), conducted.strikes_text())?;
         write_histories(directory, &ledgers)?;
         drop(watch);
@@ -351,8 +391,22 @@ impl Arguments {
             troubles,
             failovers,
             whole_after,
-            machine,
+            (machine, tls),
         ))
+    }
+
+    /// Nodes that take connections by TLS alone and ask for tokens, and what changes both.
+    fn secured(&self, directory: &Path, length: Duration) -> Result<(Rack, Secured)> {
+        let prepared = Prepared::make(&directory.join("certs"), self.nodes, length)?;
+        let options = LocalOptions {
+            arguments: self.moving.arguments(),
+            own_arguments: prepared.arguments(),
+            is_asked_at_sockets: true,
+            ..LocalOptions::new(directory.join("cluster"), self.nodes)
+        };
+        let rack = Rack::start_with(options)?;
+        let secured = prepared.begin(rack.cluster.asked_at())?;
+        Ok((rack, secured))
     }
 
     #[allow(clippy::too_many_arguments, reason = "the parts of one report")]
@@ -365,7 +419,7 @@ impl Arguments {
         troubles: Troubles,
         failovers: u64,
         whole_after: Duration,
-        machine: Machine,
+        (machine, tls): (Machine, Option<SecuredReport>),
     ) -> Report {
         let mut violations = troubles.0;
         violations.extend(conducted.violations.iter().cloned());
@@ -427,6 +481,7 @@ impl Arguments {
             violations_count,
             found,
             kept: None,
+            tls,
             machine,
         }
     }

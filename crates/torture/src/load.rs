@@ -22,6 +22,7 @@ use client::{Client, Timeouts};
 use super::conduct::Clients;
 use super::ledger::Ledger;
 use super::schedule::Chance;
+use super::secured::Keys;
 use testbed::scratch::go_on;
 use wire::quantity;
 
@@ -34,6 +35,8 @@ pub struct LoadPlan {
     pub servers: Vec<String>,
     /// Readers that ask for linearizable reads ask for stale ones instead: to see that it is seen.
     pub reads_are_stale: bool,
+    /// What clients show, if they have to.
+    pub keys: Option<Arc<Keys>>,
 }
 
 /// Clients that append to these logs and read them.
@@ -114,13 +117,9 @@ impl Load {
         number: u32,
         run: fn(Job),
     ) -> Result<()> {
-        let timeouts = Timeouts {
-            total: PATIENCE,
-            ..Timeouts::default()
-        };
         let job = Job {
             ledger: ledger.clone(),
-            client: Client::new(plan.servers.clone(), timeouts),
+            client: client(plan, number),
             number,
             chance: Chance::new(plan.seed, 1000 + u64::from(number)),
             stop: self.stop.clone(),
@@ -190,7 +189,25 @@ impl Drop for Load {
     }
 }
 
+fn client(plan: &LoadPlan, number: u32) -> Client {
+    let timeouts = Timeouts {
+        total: PATIENCE,
+        ..Timeouts::default()
+    };
+    match &plan.keys {
+        None => Client::new(plan.servers.clone(), timeouts),
+        Some(keys) => keys.client(&plan.servers, number, timeouts),
+    }
+}
+
 impl Job {
+    /// Shows what is good by now, from the next connection on.
+    fn renew(&mut self) {
+        if self.plan.keys.is_some() {
+            self.client = client(&self.plan, self.number);
+        }
+    }
+
     fn writers_stop(&self) -> bool {
         self.stop.writers.load(Ordering::Acquire)
     }

@@ -103,7 +103,7 @@ impl Rack {
             total: Duration::from_secs(60),
             ..Timeouts::default()
         };
-        Client::new(self.cluster.addresses(), timeouts)
+        Client::new(self.cluster.asked_at(), timeouts)
     }
 
     /// Begins a strike; corruption is done by [`super::corrupt`].
@@ -257,7 +257,7 @@ impl Rack {
     }
 
     fn why_not_recovered(&self, id: u32) -> Option<String> {
-        let Some(status) = level::status(self.cluster.address(id)) else {
+        let Some(status) = level::status(&self.cluster.asked_at_of(id)) else {
             return Some(format!("node {id} does not answer"));
         };
         let stopped = status.logs.iter().find(|log| log.role == "stopped");
@@ -270,7 +270,7 @@ impl Rack {
 
     /// Whether some replica of the node has stopped over its disk.
     pub fn has_stopped(&self, id: u32) -> bool {
-        let status = level::status(self.cluster.address(id));
+        let status = level::status(&self.cluster.asked_at_of(id));
         status.is_some_and(|status| status.logs.iter().any(|log| log.role == "stopped"))
     }
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::schedule::Kind;
+use super::secured::SecuredReport;
 use super::verdict::NodeBytes;
 use terminal::exit::{Failure, Kind as Exit};
 use terminal::show;
@@ -54,6 +55,9 @@ pub struct Report {
     pub found: Vec<NodeBytes>,
     /// Data, node logs and histories, if something was wrong or they were to be kept.
     pub kept: Option<PathBuf>,
+    /// With --tls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<SecuredReport>,
     pub machine: Machine,
 }
 
@@ -92,6 +96,18 @@ impl Report {
             self.appends, self.reads, self.stale_reads
         );
         row("operations", operations);
+        if let Some(tls) = &self.tls {
+            let renewed = format!(
+                "{} times, taken up {} times; tokens rotated {} times",
+                tls.certificates_renewed, tls.certificates_taken_up, tls.tokens_rotated
+            );
+            row("certificates renewed", renewed);
+            let searched = format!(
+                "{} in {} lines: {} found",
+                tls.secrets, tls.log_lines_searched, tls.lines_with_secrets
+            );
+            row("secrets searched", searched);
+        }
         row("seed", self.seed.to_string());
         let lines = show::lines(&table);
         show::print(lines.trim_start_matches('\n'))?;

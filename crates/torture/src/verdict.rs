@@ -104,8 +104,8 @@ pub fn read_nodes(
             let threads: Vec<_> = holders(&ledger.log)
                 .into_iter()
                 .map(|id| {
-                    let address = cluster.address(id);
-                    scope.spawn(move || read_node(client, id, address, ledger))
+                    let address = cluster.asked_at_of(id);
+                    scope.spawn(move || read_node(client, id, &address, ledger))
                 })
                 .collect();
             threads

@@ -15,6 +15,7 @@ const FAR_BYTES: u64 = 256 << 10;
 /// All that is chosen, from near the known end on; and now and then some bytes of long ago.
 pub fn read(mut job: Job) {
     while !job.readers_stop() {
+        job.renew();
         let known = job.ledger.known();
         let far = job.chance.one_in(10);
         let from = match far {
@@ -55,6 +56,7 @@ pub fn read(mut job: Job) {
 /// Asks for the bytes that any one node knows to be chosen.
 pub fn ask(mut job: Job) {
     while !job.readers_stop() {
+        job.renew();
         let server = job.chance.below(job.plan.servers.len() as u64) as usize;
         let known = job.ledger.known();
         let from = known.saturating_sub(job.chance.below(BACK_BYTES));
@@ -80,6 +82,7 @@ pub fn ask(mut job: Job) {
 /// Follows for some megabytes, and begins again.
 pub fn follow(mut job: Job) {
     while !job.readers_stop() {
+        job.renew();
         let mut from = job.ledger.known();
         let options = ReadOptions {
             from,
@@ -191,6 +194,7 @@ mod tests {
                 rate: 1,
                 servers: vec![server.clone()],
                 reads_are_stale: false,
+                keys: None,
             },
             client: Client::new(vec![server], timeouts),
             number: 1,

@@ -16,6 +16,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub fn run(mut job: Job) {
     let mut chain: Option<ChainContent> = None;
     while !job.writers_stop() {
+        job.renew();
         let goes_on = chain.is_some() && !job.chance.one_in(3);
         let now = match (chain, goes_on) {
             (Some(chain), true) => chain,

@@ -103,6 +103,7 @@ pub fn live(directory: &Path, settings: &Settings<'_>, watch: &Watch) -> Result<
             rate: (settings.rate / ledgers.len() as u64).max(1),
             servers: places.cluster.addresses(),
             reads_are_stale: false,
+            keys: None,
         },
         &ledgers,
     )?;
