@@ -8,11 +8,15 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::mpsc::Receiver;
 
+use crate::flow::Flow;
+
 /// Bytes that are there, or that come.
 #[derive(Debug)]
 pub enum Body {
     Whole(Bytes),
     Live(Receiver<Bytes>),
+    /// Bytes that the connection itself asks a program for.
+    Flow(Flow),
     /// So many bytes, which come. ‡ One that ends before is broken off: nobody takes a part for the whole.
     Sized {
         left: u64,
@@ -46,6 +50,9 @@ impl hyper::body::Body for Body {
             Body::Live(receiver) => receiver
                 .poll_recv(context)
                 .map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
+            Body::Flow(flow) => flow
+                .poll_next(context)
+                .map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
             Body::Sized { left: 0, .. } => Poll::Ready(None),
             Body::Sized { left, pieces } => pieces.poll_recv(context).map(|piece| {
                 let piece = piece.filter(|piece| piece.len() as u64 <= *left);
@@ -61,7 +68,7 @@ impl hyper::body::Body for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Body::Whole(bytes) => bytes.is_empty(),
-            Body::Live(_) => false,
+            Body::Live(_) | Body::Flow(_) => false,
             Body::Sized { left, .. } => *left == 0,
         }
     }
@@ -69,7 +76,7 @@ impl hyper::body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Body::Live(_) => SizeHint::default(),
+            Body::Live(_) | Body::Flow(_) => SizeHint::default(),
             Body::Sized { left, .. } => SizeHint::with_exact(*left),
         }
     }

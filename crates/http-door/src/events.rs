@@ -1,6 +1,9 @@
 //! Live reads as events (SSE).
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper::Response;
@@ -9,12 +12,13 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::Serialize;
 use streams::sse::{self, Encoding};
 use streams::{Found, Lifetime, Offset, Path, Read};
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::body::Body;
+use crate::crowd::{Calls, Round, Seated, Word, usual_encoding};
 use crate::cursor;
 use crate::fault::Fault;
+use crate::flow::{Flow, Slot};
 use crate::headers;
 use crate::query::Query;
 use crate::read::set;
@@ -25,12 +29,8 @@ use crate::tails::Tail;
 
 /// A quiet connection hears something so often.
 pub const COMMENT_EVERY: Duration = Duration::from_secs(15);
-/// A reader that takes nothing for so long is given up.
-const STUCK_AFTER: Duration = Duration::from_secs(30);
 /// Limits that are waited for are looked at again after so long: they may have changed.
 const LIMITS_AGAIN: Duration = Duration::from_secs(1);
-/// Pieces that wait for a slow reader.
-const PIECES_MAX: usize = 2;
 
 /// The event that says where a reader stands.
 #[derive(Serialize)]
@@ -68,20 +68,27 @@ struct Reader {
     path: Path,
     asker: Asker,
     tail: Arc<Tail>,
-    id: u64,
     encoding: Encoding,
     /// All readers of the stream have the same events.
     is_usual: bool,
     lifetime: Lifetime,
-    cursor: Option<u64>,
-    out: mpsc::Sender<Bytes>,
+    /// No lesser one is told.
+    cursor: u64,
+    out: Slot,
     at: Offset,
     ends_at: Instant,
     _live: LivePermit,
 }
 
-/// The reader is gone, or has been told all.
+/// The reader has been told all, or may not be told more.
 struct Over;
+
+/// Why a reader that waited goes on.
+enum Woken {
+    Told(Word),
+    /// It is time for something.
+    Due,
+}
 
 impl Door {
     pub fn events(
@@ -93,55 +100,42 @@ impl Door {
     ) -> Result<Response<Body>, Fault> {
         let live = self.begin_live()?;
         let media = &first.standing.place.media;
-        let usual = match (media.is_json(), media.is_text()) {
-            (true, _) => Encoding::Json,
-            (_, true) => Encoding::Text,
-            _ => Encoding::Base64,
-        };
+        let usual = usual_encoding(media);
         let encoding = match query.base64 {
             true => Encoding::Base64,
             false => usual,
         };
-        let (out, body) = mpsc::channel(PIECES_MAX);
         let id = first.standing.place.id;
         let reader = Reader {
             door: self.clone(),
             path,
             asker,
             tail: self.tails.of(id),
-            id,
             encoding,
             is_usual: encoding == usual,
             lifetime: first.standing.lifetime,
-            cursor: query.cursor,
-            out,
+            cursor: cursor::next(query.cursor),
+            out: Slot::default(),
             at: first.from,
             ends_at: Instant::now() + self.bounds.events_for(),
             _live: live,
         };
-        let mut response = Response::new(Body::Live(body));
+        let flow = Flow::new(reader.out.clone(), async move {
+            // How it ended is seen by whoever reads.
+            let _: Result<(), Over> = reader.run(first).await;
+        });
+        let mut response = Response::new(Body::Flow(flow));
         let headers = response.headers_mut();
         set(headers, CONTENT_TYPE, "text/event-stream");
         set(headers, CACHE_CONTROL, "no-cache");
         if encoding == Encoding::Base64 {
             set(headers, headers::SSE_ENCODING, "base64");
         }
-        tokio::spawn(async move {
-            // How it ended is seen by whoever reads.
-            let _: Result<(), Over> = reader.run(first).await;
-        });
         Ok(response)
     }
 }
 
 impl Reader {
-    async fn send(&self, bytes: Bytes) -> Result<(), Over> {
-        match timeout(STUCK_AFTER, self.out.send(bytes)).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(Over),
-        }
-    }
-
     /// The bytes of a read, and where the reader stands behind them, as it is sent them; and whether nothing follows. ‡ The read
     /// itself is not held until a slow reader has taken them.
     fn pieces(
@@ -168,8 +162,8 @@ impl Reader {
             false => read.offset_at(whole),
         };
         let is_at_tail = is_at_tail && cut.is_empty();
-        self.cursor = (!is_last).then(|| cursor::next(self.cursor));
-        let text = Control::text(self.at, self.cursor, is_at_tail, is_last);
+        let cursor = (!is_last).then(|| self.cursor.max(cursor::next(None)));
+        let text = Control::text(self.at, cursor, is_at_tail, is_last);
         sse::event("control", &text, &mut out);
         // Without room the reader is let go: it comes again from where it stood.
         pieces.push(self.door.answers.hold(out).map_err(|_| Over)?);
@@ -180,7 +174,7 @@ impl Reader {
         self.wait_for_limits().await?;
         for piece in pieces {
             self.door.quota.charge(&self.asker, piece.len());
-            self.send(piece).await?;
+            self.out.put(piece).await;
         }
         match is_last {
             true => Err(Over),
@@ -196,7 +190,6 @@ impl Reader {
                 return Err(Over);
             }
             tokio::select! {
-                () = self.out.closed() => return Err(Over),
                 _ = ends.changed() => {}
                 () = sleep(wait.min(LIMITS_AGAIN)) => {}
             }
@@ -205,9 +198,12 @@ impl Reader {
     }
 
     async fn run(mut self, first: Read) -> Result<(), Over> {
-        let mut moves = self.tail.moves();
-        let mut ends = self.door.ends.clone();
-        let mut rights = self.door.rights_move.clone();
+        let seated = self.tail.sit(|| Calls {
+            space: self.door.space.clone(),
+            path: self.path.clone(),
+            answers: self.door.answers.clone(),
+            at: first.next,
+        });
         let is_at_tail = first.is_at_tail();
         // A first read with a barrier, before the tail was watched: what comes is read below.
         let pieces = self.pieces(&first, None, is_at_tail)?;
@@ -215,55 +211,98 @@ impl Reader {
         self.tell(pieces).await?;
         let mut quiet_until = Instant::now() + COMMENT_EVERY;
         let mut touch_at = self.touch_at();
+        let soonest = self.ends_at.min(quiet_until).min(touch_at);
+        // ‡ It is set when it rings, and not for each event: an event puts off what it rings for.
+        let mut clock = std::pin::pin!(sleep_until(soonest));
+        self.catch_up().await?;
         loop {
-            moves.borrow_and_update();
-            rights.borrow_and_update();
+            let woken = self.wait(&seated, clock.as_mut()).await;
             // ‡ Whoever may no more is told nothing more.
-            if self.door.may_go_on(&self.asker, &self.path).is_err() {
-                return Err(Over);
+            self.judge()?;
+            match woken {
+                Woken::Told(Word::Round(round)) if self.is_usual && round.from == self.at => {
+                    self.take(&round).await?;
+                    quiet_until = Instant::now() + COMMENT_EVERY;
+                }
+                Woken::Told(Word::Round(_) | Word::Look) => {
+                    let before = self.at;
+                    self.catch_up().await?;
+                    if *self.door.ends.borrow() {
+                        return Err(Over);
+                    }
+                    if self.at != before {
+                        quiet_until = Instant::now() + COMMENT_EVERY;
+                    }
+                }
+                Woken::Told(Word::Over) => return Err(Over),
+                Woken::Due => {
+                    let now = Instant::now();
+                    if now >= self.ends_at {
+                        return Err(Over);
+                    }
+                    if now >= quiet_until {
+                        self.out.put(Bytes::from_static(sse::COMMENT)).await;
+                        quiet_until = Instant::now() + COMMENT_EVERY;
+                    }
+                    if now >= touch_at {
+                        self.touch().await?;
+                        touch_at = self.touch_at();
+                    }
+                    let soonest = self.ends_at.min(quiet_until).min(touch_at);
+                    clock.as_mut().reset(soonest);
+                }
             }
+        }
+    }
+
+    /// Waits for one thing alone: whatever may happen is told to the seat.
+    async fn wait(&self, seated: &Seated, mut clock: Pin<&mut Sleep>) -> Woken {
+        poll_fn(|context| match seated.poll(context) {
+            Poll::Ready(word) => Poll::Ready(Woken::Told(word)),
+            Poll::Pending => clock.as_mut().poll(context).map(|()| Woken::Due),
+        })
+        .await
+    }
+
+    fn judge(&self) -> Result<(), Over> {
+        let may = self.door.may_go_on(&self.asker, &self.path);
+        may.map_err(|_| Over)
+    }
+
+    /// Takes what the crowd is told.
+    async fn take(&mut self, round: &Round) -> Result<(), Over> {
+        self.at = round.next;
+        let (bytes, own) = round.pieces(self.cursor);
+        let pieces = std::iter::once(bytes).chain(own).collect();
+        self.tell((pieces, round.is_last)).await
+    }
+
+    /// Reads what there is, at the reader's own pace, up to the tail.
+    async fn catch_up(&mut self) -> Result<(), Over> {
+        loop {
+            self.judge()?;
             let tail = self.tail.clone();
             let read = tail.read(&self.door.space, &self.path, self.at).await;
             let Ok(Found::There(recent)) = read else {
                 return Err(Over);
             };
-            if recent.read.standing.place.id != self.id {
+            if !tail.is_of(&recent.read) {
                 return Err(Over);
             }
             let is_at_tail = tail.is_at_tail(&recent);
             let is_last = is_at_tail && recent.read.is_last();
+            let before = self.at;
             if !recent.read.bytes.is_empty() || is_last {
-                let before = self.at;
                 let event = self.is_usual && !recent.read.bytes.is_empty();
                 let event = event.then(|| recent.event(self.encoding, &self.door.answers));
                 let event = event.transpose().map_err(|_| Over)?;
                 let pieces = self.pieces(&recent.read, event, is_at_tail)?;
                 drop(recent);
                 self.tell(pieces).await?;
-                quiet_until = Instant::now() + COMMENT_EVERY;
-                if self.at != before && !is_at_tail {
-                    continue;
-                }
             }
-            if *ends.borrow() || Instant::now() >= self.ends_at {
-                return Err(Over);
-            }
-            let soonest = self.ends_at.min(quiet_until).min(touch_at);
-            tokio::select! {
-                _ = moves.changed() => {}
-                _ = ends.changed() => {}
-                _ = rights.changed() => {}
-                () = self.out.closed() => return Err(Over),
-                () = sleep_until(soonest) => {
-                    if Instant::now() >= quiet_until {
-                        self.send(Bytes::from_static(sse::COMMENT)).await?;
-                        quiet_until = Instant::now() + COMMENT_EVERY;
-                    }
-                    if Instant::now() >= touch_at {
-                        self.touch().await?;
-                        touch_at = self.touch_at();
-                    }
-                }
+            // ‡ What comes behind this is told to the seat.
+            if self.at == before || is_at_tail || Instant::now() >= self.ends_at {
+                return Ok(());
             }
         }
     }

@@ -18,6 +18,7 @@
 //! | `rights` | tokens: who asks, and whether he may |
 //! | `headers`, `query`, `cursor` | the protocol's words |
 //! | `write`, `read`, `events` | the answers |
+//! | `crowd`, `flow` | a crowd that reads the same events; answers that come piece by piece |
 //! | `log` | raw logs: `contract` is what the door asks for, and `write`, `read`, `live` its answers |
 //! | `fault`, `body` | errors; bytes that are there, or come |
 //! | `openapi` | what may be asked for, described for programs |
@@ -28,9 +29,11 @@
 mod answers;
 mod body;
 mod bounds;
+mod crowd;
 mod cursor;
 mod events;
 mod fault;
+mod flow;
 mod guard;
 mod headers;
 mod limits;

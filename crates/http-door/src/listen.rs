@@ -113,8 +113,15 @@ async fn tell_of_rights(
         if version != seen || is_due {
             (seen, rounds) = (version, 0);
             moved.send_modify(|count| *count += 1);
+            door.tails.call();
         }
     }
+}
+
+/// Live reads of events end when the node stops.
+async fn tell_of_the_end(door: Arc<Door>, mut ends: watch::Receiver<bool>) {
+    let _ = ends.wait_for(|ends| *ends).await;
+    door.tails.call();
 }
 
 /// Looks which limits the space has: they may have been changed at any node.
@@ -176,6 +183,7 @@ pub fn start(config: Config) -> io::Result<Running> {
                     let door = Arc::new(door);
                     tokio::spawn(tell_of_rights(door.clone(), moved, stopped.clone()));
                     tokio::spawn(follow_limits(door.clone(), stopped.clone()));
+                    tokio::spawn(tell_of_the_end(door.clone(), stopped.clone()));
                     accept(listener, (door, tls), stopped).await;
                 }
                 Err(error) => _ = tell.send(Err(error)),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue, ORIGIN};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, Version};
 use letters::{HttpFigures, HttpMethod, Refusals, RightsBoard, Shown};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -142,7 +142,12 @@ impl Door {
         // ‡ What waits for bytes that may never come says nothing of the door.
         let waits = query::waits(request.uri().query().unwrap_or_default());
         let figures = self.figures.clone();
+        let is_h2 = request.version() == Version::HTTP_2;
         let response = self.answered(request, whence).await;
+        let response = response.map(|body| match body {
+            Body::Flow(flow) if is_h2 => flow.pumped(),
+            body => body,
+        });
         let took = (!waits).then(|| began.elapsed());
         figures.count(method, response.status().as_u16(), took);
         response

@@ -10,6 +10,7 @@ use streams::{Found, From, Offset, Path, Read};
 use tokio::sync::watch;
 
 use crate::answers::Answers;
+use crate::crowd::{Crowd, Word};
 use crate::fault::Fault;
 use crate::space::Handle;
 
@@ -17,6 +18,8 @@ use crate::space::Handle;
 const SHARED_BYTES_MAX: usize = 64 << 20;
 /// Recent reads of one stream that are kept.
 const RECENT_MAX: usize = 4;
+/// Bytes of a character of text.
+const CHARACTER_BYTES_MAX: usize = 4;
 /// Bytes that a live reader is given at a time.
 pub const LIVE_BYTES_MAX: usize = 256 << 10;
 
@@ -36,6 +39,8 @@ pub struct Tail {
     /// Counts its moves.
     moves: watch::Sender<u64>,
     recent: tokio::sync::Mutex<VecDeque<Arc<Recent>>>,
+    /// Those who are told by events.
+    pub crowd: Crowd,
     shared: Arc<Shared>,
 }
 
@@ -62,6 +67,7 @@ impl Tails {
             id,
             moves: watch::channel(0).0,
             recent: tokio::sync::Mutex::default(),
+            crowd: Crowd::default(),
             shared: self.0.clone(),
         });
         by_stream.insert(id, Arc::downgrade(&tail));
@@ -81,12 +87,21 @@ impl Tails {
         held.iter().for_each(|tail| tail.moved());
     }
 
+    fn held(&self) -> Vec<Arc<Tail>> {
+        let by_stream = lock(&self.0.by_stream);
+        by_stream.values().filter_map(Weak::upgrade).collect()
+    }
+
     /// Any may have moved.
     pub fn all_moved(&self) {
-        let by_stream = lock(&self.0.by_stream);
-        let held: Vec<Arc<Tail>> = by_stream.values().filter_map(Weak::upgrade).collect();
-        drop(by_stream);
-        held.iter().for_each(|tail| tail.moved());
+        self.held().iter().for_each(|tail| tail.moved());
+    }
+
+    /// Readers of events have to look whether they may go on.
+    pub fn call(&self) {
+        for tail in self.held() {
+            tail.crowd.tell(&Word::Look);
+        }
     }
 }
 
@@ -114,6 +129,7 @@ impl Drop for Tail {
 impl Tail {
     fn moved(&self) {
         self.moves.send_modify(|moves| *moves += 1);
+        self.crowd.moved();
     }
 
     /// To wait for the next move. ‡ Taken before the read that finds nothing: a move in between is not missed.
@@ -157,8 +173,9 @@ impl Tail {
     }
 
     fn keep(&self, recent: &mut VecDeque<Arc<Recent>>, read: &Arc<Recent>) {
-        // Of another stream of this name; or with nothing in it, which is over soon.
-        if read.read.standing.place.id != self.id || read.read.bytes.is_empty() {
+        // Of another stream of this name; or with nothing in it, which is over soon. ‡ Or with a part of a character perhaps: more is asked
+        // for from the same place.
+        if !self.is_of(&read.read) || read.read.bytes.len() < CHARACTER_BYTES_MAX {
             return;
         }
         let kept_bytes = &self.shared.kept_bytes;
@@ -171,6 +188,11 @@ impl Tail {
             kept_bytes.fetch_add(read.bytes(), Ordering::Relaxed);
             recent.push_back(read.clone());
         }
+    }
+
+    /// Whether it is of this stream, and not of one of its name before or after.
+    pub fn is_of(&self, read: &Read) -> bool {
+        read.standing.place.id == self.id
     }
 
     /// Whether this is all that there is, still.

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value as Json;
 use streams::sse::{Decoder, Event};
 use testbed::cluster::{LocalCluster, LocalOptions};
@@ -363,6 +365,63 @@ fn events(answer: &mut Answer, count: usize) -> Vec<Event> {
         events.extend(decoder.push(&piece));
     }
     events
+}
+
+/// The data of a live read, up to its end.
+fn data(answer: &mut Answer) -> Vec<String> {
+    let (mut decoder, mut data) = (Decoder::default(), Vec::new());
+    while let Some(piece) = answer.piece().expect("it goes on") {
+        let events = decoder.push(&piece).into_iter();
+        data.extend(events.filter(|event| event.name == "data"));
+    }
+    data.into_iter().map(|event| event.data).collect()
+}
+
+#[test]
+fn a_crowd_of_readers_is_told_all_that_comes_in_its_order() {
+    const READERS: usize = 120;
+    let directory = tempfile::tempdir().expect("a directory");
+    let streams = Streams::start(directory.path());
+    assert_eq!(streams.ask(0, "PUT", "crowd", &[TEXT], b"").status, 201);
+    let mut readers: Vec<Answer> = (0..READERS)
+        .map(|number| {
+            let more = match number % 4 {
+                2 => "&cursor=9999999999",
+                3 => "&encoding=base64",
+                _ => "",
+            };
+            let path = format!("crowd?offset=now&live=sse{more}");
+            streams.ask(number % 3, "GET", &path, &[], b"")
+        })
+        .collect();
+    for reader in &mut readers {
+        assert_eq!(events(reader, 1)[0].name, "control");
+    }
+    let append = |bytes: &[u8]| {
+        let answer = streams.insist(0, "POST", "crowd", &[TEXT], bytes);
+        assert_eq!(answer.status, 204);
+    };
+    // A character in two parts, the first of which waits alone at the tail for a while.
+    append(b"\xc3");
+    thread::sleep(Duration::from_millis(200));
+    append(b"\xa9");
+    for number in 0..200 {
+        append(format!("<{number:>060}>").as_bytes());
+    }
+    let close = [("Stream-Closed", "true")];
+    assert_eq!(streams.ask(1, "POST", "crowd", &close, b"").status, 204);
+    let mut all = "\u{e9}".to_owned();
+    all.extend((0..200).map(|number| format!("<{number:>060}>")));
+    for (number, reader) in readers.iter_mut().enumerate() {
+        let data = data(reader);
+        match number % 4 {
+            3 => {
+                let bytes = data.iter().flat_map(|data| STANDARD.decode(data));
+                assert_eq!(bytes.flatten().collect::<Vec<u8>>(), all.as_bytes());
+            }
+            _ => assert_eq!(data.concat(), all, "reader {number}"),
+        }
+    }
 }
 
 #[test]

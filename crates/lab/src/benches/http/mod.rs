@@ -54,7 +54,8 @@ are threads of this process, which shares the processors with the nodes, and ask
 In turns with us, on the same disk: raw appends of as many bytes, each waited for (beside one client),
 and another server of the Durable Streams Protocol: with --floor the vendor's own, which is started (to get it:
 cargo install durable-streams --root DIR), with --reference one that you started before. Then one writer
-sends a message each 100 ms, for 10 s, to readers of events at all three nodes. At the end the streams' lengths are held to what was answered: ends with 1 if an append is lost or there twice.
+sends 100 messages a second, for 10 s, to readers of events at all three nodes: one thread
+with an epoll, which looks for each message's number and passes over the rest. At the end the streams' lengths are held to what was answered: ends with 1 if an append is lost or there twice.
 
 Example:
   logberg-lab bench http
@@ -231,7 +232,7 @@ impl Arguments {
         for readers in self.readers.iter().filter(|readers| **readers > 0) {
             watch.says(format!("{readers} readers of events"));
             let places = (&urls[..], leader as usize - 1);
-            let fanout = fanout::measure(&ours, places, *readers, || nodes.cpu())?;
+            let fanout = fanout::measure(&ours, places, *readers, || nodes.cost())?;
             report.fanouts.push(fanout);
         }
         self.read_whole(&nodes, leader, &watch, &mut report)?;
@@ -334,6 +335,15 @@ impl Nodes {
             all += used.user + used.system;
         }
         Ok(all)
+    }
+
+    fn cost(&self) -> Result<fanout::Cost> {
+        let mut rss_bytes = 0;
+        for node in 1..=NODES {
+            rss_bytes += testbed::process::rss_bytes(self.pid(node)?)?;
+        }
+        let cpu = self.cpu()?;
+        Ok(fanout::Cost { cpu, rss_bytes })
     }
 
     fn raw_p50_ms(&self, bytes: usize, length: appends::Length) -> Result<f64> {

@@ -85,6 +85,8 @@ impl Report {
             let Fanout {
                 readers,
                 messages,
+                messages_per_s,
+                kib_per_reader,
                 p50_ms,
                 p99_ms,
                 max_ms,
@@ -98,7 +100,7 @@ impl Report {
                 ..
             } = fanout;
             show::print(format!(
-                "{messages} messages to {readers} readers of events: p50 {p50_ms} ms ({at_leader_p50_ms} at the leader, {at_followers_p50_ms} at the others), p99 {p99_ms} ms, max {max_ms} ms (an append {append_p50_ms} ms), nodes' CPU {cpu_us_per_event} µs each; missing {missing}, wrong {wrong}, connections ended {ended}"
+                "{messages} messages, {messages_per_s} a second, to {readers} readers of events: p50 {p50_ms} ms ({at_leader_p50_ms} at the leader, {at_followers_p50_ms} at the others), p99 {p99_ms} ms, max {max_ms} ms (an append {append_p50_ms} ms), nodes' CPU {cpu_us_per_event} µs each, memory {kib_per_reader} KiB each; missing {missing}, wrong {wrong}, connections ended {ended}"
             ))?;
         }
         for read in &self.whole_reads {
