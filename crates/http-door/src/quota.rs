@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use access::Principal;
 use hyper::header::RETRY_AFTER;
 use streams::{Limits, Rates};
 
@@ -168,12 +167,9 @@ impl Quota {
     }
 }
 
-/// As limits name him: by the token or certificate that was shown, which have no name in common. Who shows none is one of the others, for all who do so.
+/// As limits name him: by the token or certificate that was shown. Who shows none is one of the others, for all who do so.
 fn principal(asker: &Asker) -> String {
-    match asker.shown.principal() {
-        Principal::Token(name) | Principal::Certificate(name) => name.as_str().to_owned(),
-        _ => String::new(),
-    }
+    asker.name()
 }
 
 /// … and as he is told.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 
-use access::{Asked, Token};
+use access::{Asked, Principal, Token};
 use hyper::header::{AUTHORIZATION, HeaderMap, WWW_AUTHENTICATE};
 use letters::{No, Rights, Shown};
 use ops::Time;
@@ -20,6 +20,16 @@ use crate::space::now_ms;
 pub struct Asker {
     pub shown: Shown,
     pub from: SocketAddr,
+}
+
+impl Asker {
+    /// The name of the token or certificate that was shown, which stand in one list; empty where none was.
+    pub fn name(&self) -> String {
+        match self.shown.principal() {
+            Principal::Token(name) | Principal::Certificate(name) => name.as_str().to_owned(),
+            _ => String::new(),
+        }
+    }
 }
 
 /// Who shows a token that is not good. ‡ What he showed is told nowhere.
@@ -132,10 +142,12 @@ impl Door {
         if self.asks_nothing() {
             return Ok(Shown::Nothing);
         }
-        let Some(token) = token(headers)? else {
-            return Ok(by_handshake);
-        };
         let rights = self.rights();
+        let Some(token) = token(headers)? else {
+            // ‡ A certificate to which nothing is granted is nobody, also where a token has its name: what belongs to that name is not his.
+            let is_granted = rights.grants(&by_handshake, now_ms()).is_some();
+            return Ok(if is_granted { by_handshake } else { Shown::Nothing });
+        };
         if rights.asks == letters::Asks::NotKnown {
             return Err(not_known());
         }

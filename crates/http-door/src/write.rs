@@ -197,7 +197,8 @@ impl Door {
         }
         let append = Append {
             path,
-            principal: String::new(),
+            // ‡ A producer is one of its token's: nobody else's steps into its place, or fills the bound.
+            principal: asker.name(),
             media,
             body: std::mem::take(&mut body.bytes),
             closes,

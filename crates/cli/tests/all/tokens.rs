@@ -407,6 +407,36 @@ fn the_doors_for_keys_and_streams_ask_for_tokens_too() {
     let said = String::from_utf8_lossy(&none.stderr).into_owned();
     assert_eq!(code(&none), Some(4), "{said}");
     assert!(said.contains("--token-file"), "{said}");
+    // Producers of one name belong to their tokens: neither is known for the other's, nor fenced by its epoch.
+    let writer = |name: &str| {
+        let allow = "append on stream/default/chat/*";
+        let token = at_socket(&["token", "create", name, "--allow", allow]);
+        token.trim().to_owned()
+    };
+    let (ours, theirs) = (writer("ours"), writer("theirs"));
+    let append = |token: &str, (epoch, sequence): (u64, u64), body: &str| {
+        let head = format!(
+            "POST /v1/stream/chat/1 HTTP/1.1\r\nHost: {http}\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nAuthorization: Bearer {token}\r\nProducer-Id: p\r\nProducer-Epoch: {epoch}\r\nProducer-Seq: {sequence}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let answer = crate::http::send(&http, head.as_bytes());
+        answer.expect("it answers").status
+    };
+    // The door hears of a new token a moment later.
+    wait_for(
+        || (append(&theirs, (5, 0), ",b0") == 200).then_some(()),
+        || node.said(),
+    );
+    wait_for(
+        || (append(&ours, (0, 0), ",a0") == 200).then_some(()),
+        || node.said(),
+    );
+    assert_eq!(append(&ours, (0, 0), ",a0"), 204);
+    assert_eq!(append(&theirs, (5, 0), ",b0"), 204);
+    assert_eq!(append(&ours, (0, 1), ",a1"), 200);
+    assert_eq!(append(&theirs, (4, 1), ",no"), 403);
+    let all = get("/v1/stream/chat/1", Some(app)).text();
+    assert_eq!(all, "hello,b0,a0,a1");
     // A live read ends when its token is revoked.
     let mut live = get("/v1/stream/chat/1?offset=-1&live=sse", Some(app));
     assert_eq!(live.status, 200);
