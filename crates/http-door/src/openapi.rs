@@ -87,6 +87,61 @@ mod tests {
         assert_eq!(asked, listed(ASKED));
     }
 
+    /// The statuses of refusals that stand in a source.
+    fn refusals_of(source: &str, found: &mut BTreeSet<String>) {
+        let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+        for made in ["Fault::new(", "Fault::sentence(", "=> (", "=> "] {
+            for behind in code.split(made).skip(1) {
+                let behind = behind.trim_start();
+                let digits = behind.bytes().take_while(u8::is_ascii_digit).count();
+                let is_status = digits == 3 && matches!(behind.as_bytes()[0], b'4' | b'5');
+                if is_status {
+                    found.insert(behind[..digits].to_owned());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_refusal_of_the_door_is_described_and_no_other_is() {
+        let mut made = BTreeSet::new();
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+        for directory in [source.to_owned(), format!("{source}/log")] {
+            for entry in std::fs::read_dir(directory).expect("the sources are there") {
+                let path = entry.expect("it is listed").path();
+                if path.extension().is_some_and(|kind| kind == "rs") {
+                    let text = std::fs::read_to_string(&path).expect("it is text");
+                    refusals_of(&text, &mut made);
+                }
+            }
+        }
+        // Who asks by a method that an address does not know asks for nothing that is described.
+        assert!(made.remove("405"));
+        let described = described();
+        let mut told = BTreeSet::new();
+        for (path, methods) in described["paths"].as_object().expect("paths") {
+            for method in METHODS {
+                let Some(responses) = methods.get(method).map(|method| &method["responses"]) else {
+                    continue;
+                };
+                let of_all = names(responses);
+                let errors = of_all.iter().filter(|status| **status >= "400");
+                told.extend(errors.map(|status| (*status).to_owned()));
+                // ‡ A token that is not good, a page of another machine, and a door that is full or stops are told whatever is asked for. A browser that asks
+                // what it may ask is never kept out.
+                let mut of_any = vec!["401", "503"];
+                of_any.extend((method != "options").then_some("403"));
+                let of_space = ["/v1/stream", "/v1/list", "/v1/limits"];
+                let is_of_space = of_space.iter().any(|begin| path.starts_with(begin));
+                of_any.extend((is_of_space && method != "options").then_some("500"));
+                for status in of_any {
+                    assert!(of_all.contains(status), "{method} {path}: {status}");
+                }
+            }
+        }
+        assert_eq!(told, made);
+    }
+
     #[test]
     fn what_is_referred_to_is_there() {
         let described = described();
