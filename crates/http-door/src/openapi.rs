@@ -18,6 +18,11 @@ pub fn answer() -> Response<Body> {
 }
 
 #[cfg(test)]
+mod parameters;
+#[cfg(test)]
+mod statuses;
+
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
@@ -32,7 +37,7 @@ mod tests {
         "delete", "get", "head", "options", "patch", "post", "put", "trace",
     ];
 
-    fn described() -> Json {
+    pub fn described() -> Json {
         serde_json::from_str(DESCRIPTION).expect("JSON")
     }
 
@@ -41,15 +46,19 @@ mod tests {
         names.map(|(name, _)| name.as_str()).collect()
     }
 
+    /// A name for an address that has one.
+    pub fn example_of(methods: &Json) -> String {
+        let examples = methods["parameters"].as_array().into_iter().flatten();
+        let mut examples = examples.filter_map(|parameter| parameter["example"].as_str());
+        examples.next().unwrap_or_default().to_owned()
+    }
+
     #[test]
     fn what_is_described_is_asked_for_so_and_nothing_else_is() {
         let described = described();
         let paths = described["paths"].as_object().expect("paths");
         for (path, methods) in paths {
-            let examples = methods["parameters"].as_array().into_iter().flatten();
-            let example = examples.map(|parameter| parameter["example"].as_str());
-            let example = example.flatten().next().unwrap_or_default();
-            let address = path.replace("{name}", example);
+            let address = path.replace("{name}", &example_of(methods));
             for method in METHODS {
                 let upper = method.to_uppercase();
                 let asked = Method::from_bytes(upper.as_bytes()).expect("a method");

@@ -160,6 +160,12 @@ impl Door {
     }
 }
 
+/// Why a log did not do it, as its asker is told.
+#[cfg(test)]
+pub fn fault_of(why: NoLog) -> Fault {
+    Fault::of_log(why, None)
+}
+
 /// All that is read of a request's headers, each as it is understood or refused.
 #[cfg(test)]
 pub fn check_headers(asked: &hyper::HeaderMap) -> Vec<Result<(), Fault>> {
