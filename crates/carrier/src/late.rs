@@ -365,6 +365,7 @@ mod tests {
             listener: String::new(),
             is_own: false,
             node: None,
+            client: None,
         }
     }
 
