@@ -169,7 +169,7 @@ impl Quota {
 
 /// As limits name him: by the token or certificate that was shown. Who shows none is one of the others, for all who do so.
 fn principal(asker: &Asker) -> String {
-    asker.name()
+    asker.name.clone()
 }
 
 /// … and as he is told.

@@ -19,17 +19,10 @@ use crate::space::now_ms;
 #[derive(Clone, Debug)]
 pub struct Asker {
     pub shown: Shown,
+    /// The name of the token or certificate that was shown, which stand in one list; empty where none was. ‡ And where nothing is granted to that
+    /// certificate: what belongs to a token of its name is not its owner's.
+    pub name: String,
     pub from: SocketAddr,
-}
-
-impl Asker {
-    /// The name of the token or certificate that was shown, which stand in one list; empty where none was.
-    pub fn name(&self) -> String {
-        match self.shown.principal() {
-            Principal::Token(name) | Principal::Certificate(name) => name.as_str().to_owned(),
-            _ => String::new(),
-        }
-    }
 }
 
 /// Who shows a token that is not good. ‡ What he showed is told nowhere.
@@ -134,7 +127,14 @@ impl Door {
     pub fn asker(&self, headers: &HeaderMap, whence: Whence) -> Result<Asker, Fault> {
         let from = whence.from;
         let shown = self.shown(headers, whence.by_handshake)?;
-        Ok(Asker { shown, from })
+        let is_granted = self.rights().grants(&shown, now_ms()).is_some();
+        let name = match shown.principal() {
+            Principal::Token(name) | Principal::Certificate(name) if is_granted => {
+                name.as_str().to_owned()
+            }
+            _ => String::new(),
+        };
+        Ok(Asker { shown, name, from })
     }
 
     /// A token is said on purpose, so it counts more than what the connection showed.
@@ -146,7 +146,11 @@ impl Door {
         let Some(token) = token(headers)? else {
             // ‡ A certificate to which nothing is granted is nobody, also where a token has its name: what belongs to that name is not his.
             let is_granted = rights.grants(&by_handshake, now_ms()).is_some();
-            return Ok(if is_granted { by_handshake } else { Shown::Nothing });
+            return Ok(if is_granted {
+                by_handshake
+            } else {
+                Shown::Nothing
+            });
         };
         if rights.asks == letters::Asks::NotKnown {
             return Err(not_known());

@@ -198,7 +198,7 @@ impl Door {
         let append = Append {
             path,
             // ‡ A producer is one of its token's: nobody else's steps into its place, or fills the bound.
-            principal: asker.name(),
+            principal: asker.name.clone(),
             media,
             body: std::mem::take(&mut body.bytes),
             closes,
