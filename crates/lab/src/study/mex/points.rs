@@ -42,8 +42,8 @@ const COUNTED: usize = 20;
 pub const CROWD: u32 = 35;
 /// More nodes on a machine of this kind are too many at once.
 const AT_ONCE_MAX: u32 = 45;
-/// What a node writes in a second of full load, and what it has in the making.
-const NODE_BYTES_PER_S: f64 = 30e6;
+/// What a replica writes to its log and its rows in a second of full load, more than was seen; and what a node has in the making.
+const REPLICA_BYTES_PER_S: f64 = 8e6;
 const NODE_BYTES_MIN: u64 = 128 << 20;
 
 /// One variant at one place of the x axis.
@@ -162,12 +162,12 @@ impl<'a> Experiment<'a> {
     pub fn measure(&self) -> Result<Run> {
         let nodes = |setup: &Setup| setup.nodes();
         let all: u32 = self.setups.iter().map(nodes).sum();
-        let crowds = |point: &&Point| point.load != Load::One;
-        let slices =
-            self.points.iter().filter(crowds).count() as f64 * f64::from(self.keyed.rounds());
-        let seconds = slices * (self.keyed.length().counted + WARM_UP).as_secs_f64();
-        let replicas = self.setups.iter().map(|setup| setup.replicas).max();
-        let written = seconds * NODE_BYTES_PER_S * f64::from(replicas.unwrap_or(1));
+        // A slice writes to the replicas of its own groups.
+        let crowds = self.points.iter().filter(|point| point.load != Load::One);
+        let replicas = crowds.map(|point| f64::from(self.setups[point.setup].replicas));
+        let slice = (self.keyed.length().counted + WARM_UP).as_secs_f64();
+        let written =
+            replicas.sum::<f64>() * slice * f64::from(self.keyed.rounds()) * REPLICA_BYTES_PER_S;
         let common = &self.keyed.common;
         let scratch = common
             .place
