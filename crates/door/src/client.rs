@@ -109,7 +109,7 @@ pub struct Client {
     pub peer: String,
     /// The token that it showed; else what its handshake did.
     pub shown: Shown,
-    /// What its handshake showed: it is that again after RESET.
+    /// Shown by its handshake: it is that again after RESET.
     pub by_handshake: Shown,
     pub name: Vec<u8>,
     pub library: [Vec<u8>; 2],

@@ -54,7 +54,7 @@ pub struct Round {
     served: Notify,
 }
 
-/// What a reader is told.
+/// A word to a reader.
 #[derive(Clone)]
 pub enum Word {
     Round(Arc<Round>),
@@ -96,7 +96,7 @@ pub struct Seated {
     seat: Arc<Seat>,
 }
 
-/// What a caller needs.
+/// The needs of a caller.
 pub struct Calls {
     pub space: Handle,
     pub path: Path,
@@ -161,7 +161,7 @@ impl Round {
         }))
     }
 
-    /// What is written to a reader whose cursor is not to be passed by a lesser one: the same to all, mostly.
+    /// The bytes for a reader whose cursor is not to be passed by a lesser one: the same to all, mostly.
     pub fn pieces(&self, cursor: u64) -> (Bytes, Option<Bytes>) {
         if self.is_last || cursor <= self.cursor {
             return (self.bytes.clone(), None);

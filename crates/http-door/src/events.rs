@@ -204,6 +204,10 @@ impl Reader {
             answers: self.door.answers.clone(),
             at: first.next,
         });
+        // ‡ The word that the node stops goes to those who sit: whoever sits down behind it looks himself.
+        if *self.door.ends.borrow() {
+            return Err(Over);
+        }
         let is_at_tail = first.is_at_tail();
         // A first read with a barrier, before the tail was watched: what comes is read below.
         let pieces = self.pieces(&first, None, is_at_tail)?;

@@ -44,7 +44,7 @@ impl Slot {
     }
 }
 
-/// What a program gives.
+/// The pieces that a program gives.
 pub struct Flow {
     /// `None`: it has ended.
     program: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -58,7 +58,7 @@ impl fmt::Debug for Flow {
 }
 
 impl Flow {
-    /// What the program puts into this slot.
+    /// The flow of what the program puts into this slot.
     pub fn new(slot: Slot, program: impl Future<Output = ()> + Send + 'static) -> Flow {
         let program: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(program);
         Flow {

@@ -124,7 +124,7 @@ mod tests {
                 }
             }
         }
-        // Who asks by a method that an address does not know asks for nothing that is described.
+        // A method that an address does not know asks for nothing that is described.
         assert!(made.remove("405"));
         let described = described();
         let mut told = BTreeSet::new();

@@ -173,7 +173,7 @@ impl Tail {
     }
 
     fn keep(&self, recent: &mut VecDeque<Arc<Recent>>, read: &Arc<Recent>) {
-        // Of another stream of this name; or with nothing in it, which is over soon. ‡ Or with a part of a character perhaps: more is asked
+        // A read of another stream of this name; or with nothing in it, which is over soon. ‡ Or with a part of a character perhaps: more is asked
         // for from the same place.
         if !self.is_of(&read.read) || read.read.bytes.len() < CHARACTER_BYTES_MAX {
             return;

@@ -76,7 +76,7 @@ impl Shown {
         }
     }
 
-    /// What a handshake showed.
+    /// The certificate that a handshake showed.
     pub fn by_handshake(client: Option<&ClientCertificate>) -> Shown {
         let shown = client.and_then(|client| {
             let name = TokenName::new(&client.name).ok()?;

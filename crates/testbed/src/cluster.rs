@@ -59,7 +59,7 @@ pub struct LocalOptions {
     pub port_base: Option<u16>,
     /// Given to every node after our own arguments, such as `--catch-up-rate 1G`.
     pub arguments: Vec<String>,
-    /// What nodes log, as LOGBERG_LOG says it. `None`: as it says for us, or `info`.
+    /// The level at which nodes log, as LOGBERG_LOG says it. `None`: as it says for us, or `info`.
     pub log: Option<String>,
     /// Nodes log to our standard error and not to `node-N.log`.
     pub logs_shown: bool,

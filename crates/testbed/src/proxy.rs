@@ -187,7 +187,7 @@ impl Shared {
         client.set_nodelay(true)?;
         let first = read_line(client)?;
         let from = match first.first() {
-            // Who says nothing that can be read here is known by the process whose socket it is.
+            // A caller that says nothing that can be read here is known by the process whose socket it is.
             Some(&HANDSHAKE_RECORD) => client.peer_addr().ok().and_then(owner::node_of),
             _ => from_of(&first),
         };

@@ -35,7 +35,7 @@ pub struct LoadPlan {
     pub servers: Vec<String>,
     /// Readers that ask for linearizable reads ask for stale ones instead: to see that it is seen.
     pub reads_are_stale: bool,
-    /// What clients show, if they have to.
+    /// The credentials that clients show, if they have to.
     pub keys: Option<Arc<Keys>>,
 }
 

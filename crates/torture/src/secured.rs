@@ -45,7 +45,7 @@ const ROOT: &str = "root";
 const GRANTS: [&str; 2] = ["all on log/*", "status on cluster"];
 const PAUSE: Duration = Duration::from_millis(50);
 const ASK_WITHIN: Duration = Duration::from_secs(5);
-/// What has to be chosen is asked for again and again for so long.
+/// A change that has to be chosen is asked for again and again for so long.
 const DONE_WITHIN: Duration = Duration::from_secs(60);
 /// So much of a key's text is searched for: any line of it, but the short ones.
 const KEY_LINE_LETTERS_MIN: usize = 40;
@@ -72,7 +72,7 @@ impl Keys {
     }
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SecuredReport {
     /// Each is of all nodes, and of the client.

@@ -40,7 +40,7 @@ pub fn certificate_line(name: &str, until_ms: u64) -> String {
     format!("{PROTOCOL} {AUTH} certificate {name} {until_ms}\n")
 }
 
-/// What such a line shows.
+/// The credential that such a line shows.
 ///
 /// Errors: nothing.
 pub fn shown(line: &[u8]) -> Result<Shown, LineError> {

@@ -27,7 +27,7 @@ const CA_DAYS: i64 = 10 * 365;
 const BEFORE: Duration = Duration::hours(1);
 const NAME_BYTES_MAX: usize = 64;
 
-/// Who gets a certificate.
+/// The owner of a certificate.
 pub enum Whose<'a> {
     /// And the names and addresses under which it is reached.
     Node(&'a str, &'a [String]),

@@ -433,7 +433,7 @@ fn show_one(token: &TokenTold) -> Result<()> {
     show::print(lines.join("\n"))
 }
 
-/// What stands before its name.
+/// The word before its name.
 fn kind(token: &TokenTold) -> &'static str {
     match token.by_certificate {
         true => "certificate",

@@ -137,7 +137,7 @@ impl Bed {
         secured
     }
 
-    /// What a door says to these words.
+    /// The door's answer to these words.
     fn said(&self, name: &str, server: &str, words: &str) -> String {
         let mut socket = self.dial(name, server).socket;
         say(&mut socket, words)
@@ -248,7 +248,7 @@ fn a_client_by_its_certificate_is_somebody_at_every_door_until_it_is_revoked() {
     assert!(say(&mut socket, "ACL WHOAMI\r\n").contains("root"));
     assert!(say(&mut socket, "RESET\r\n").contains("RESET"));
     assert!(say(&mut socket, "ACL WHOAMI\r\n").contains("alice"));
-    // What is open ends when it is revoked, at every door.
+    // Connections that are open end when it is revoked, at every door.
     let mut follow = bed.command("alice", &["read", "main", "--follow"]);
     let mut follow = follow
         .stdout(Stdio::null())

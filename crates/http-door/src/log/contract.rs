@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use access::Token;
 
-/// What the asker showed to the door.
+/// Shown by the asker to the door.
 #[derive(Clone, Debug)]
 pub enum Credential {
     Nothing,

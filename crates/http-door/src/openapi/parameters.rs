@@ -60,7 +60,7 @@ fn parameters_that_are_described_are_read_and_no_others_are() {
     for method in ["get", "head"] {
         assert_eq!(told(&paths["/v1/list/default"][method]), list);
     }
-    // Of a log that is asked for where it stands, only what of it is meant matters.
+    // A log that is asked where it stands needs only what of it is meant.
     assert!(told(&paths["/v1/log/{name}"]["head"]).is_subset(&read_log));
     // No other operation looks behind the question mark.
     for (path, methods) in paths.as_object().expect("paths") {

@@ -5,7 +5,7 @@ use bench::report::Page;
 use bench::report::plot::{Axis, Line, Lines};
 use terminal::show;
 
-use super::run::{Cell, Figure, Rate, Run};
+use super::run::{Cell, Checked, Figure, Rate, Run};
 
 impl Run {
     pub fn print(&self) -> Result<()> {
@@ -78,29 +78,7 @@ impl Run {
         if !self.pairs.is_empty() {
             show::print(format_args!("{}\n", show::lines(&table)))?;
         }
-        let mut table = show::table(&[
-            "ROW",
-            "CHECK",
-            "PUBLISHED",
-            "OURS",
-            "EXPECTED",
-            "EXPECTATION",
-            "THE CLAIM",
-        ]);
-        for check in &self.checks {
-            table.add_row([
-                check.row.clone(),
-                check.name.clone(),
-                check.published.clone(),
-                format!("{:.2} ({:.2} to {:.2})", check.ours, check.low, check.high),
-                check.expected.clone(),
-                check.expectation.clone(),
-                check.paper.clone(),
-            ]);
-        }
-        if !self.checks.is_empty() {
-            show::print(format_args!("{}\n", show::lines(&table)))?;
-        }
+        print_checks(&self.checks)?;
         for remark in self.remarks() {
             show::print(remark)?;
         }
@@ -216,33 +194,7 @@ impl Run {
             ]),
             &rows,
         );
-        let rows: Vec<Vec<String>> = self
-            .checks
-            .iter()
-            .map(|check| {
-                let ours = format!("{} ({} to {})", check.ours, check.low, check.high);
-                let claim = format!("{}: {}", check.row, check.claim);
-                vec![
-                    claim,
-                    check.published.clone(),
-                    ours,
-                    check.expected.clone(),
-                    check.expectation.clone(),
-                    check.paper.clone(),
-                ]
-            })
-            .collect();
-        page.table(
-            &texts(&[
-                "check",
-                "published",
-                "ours",
-                "expected",
-                "expectation",
-                "the claim",
-            ]),
-            &rows,
-        );
+        judged(&self.checks, page);
         Ok(())
     }
 
@@ -312,6 +264,65 @@ impl Run {
             lines,
         }
     }
+}
+
+/// Checks, as a table of a page.
+pub fn judged(checks: &[Checked], page: &mut Page) {
+    let headings = [
+        "check",
+        "published",
+        "ours",
+        "expected",
+        "expectation",
+        "the claim",
+    ];
+    let rows: Vec<Vec<String>> = checks.iter().map(Checked::texts).collect();
+    page.table(&headings.map(str::to_owned), &rows);
+}
+
+impl Checked {
+    fn texts(&self) -> Vec<String> {
+        let ours = match self.low == self.high {
+            true => self.ours.to_string(),
+            false => format!("{} ({} to {})", self.ours, self.low, self.high),
+        };
+        vec![
+            format!("{}: {}", self.row, self.claim),
+            self.published.clone(),
+            ours,
+            self.expected.clone(),
+            self.expectation.clone(),
+            self.paper.clone(),
+        ]
+    }
+}
+
+/// Checks, as a table in the terminal.
+pub fn print_checks(checks: &[Checked]) -> Result<()> {
+    if checks.is_empty() {
+        return Ok(());
+    }
+    let mut table = show::table(&[
+        "ROW",
+        "CHECK",
+        "PUBLISHED",
+        "OURS",
+        "EXPECTED",
+        "EXPECTATION",
+        "THE CLAIM",
+    ]);
+    for check in checks {
+        table.add_row([
+            check.row.clone(),
+            check.name.clone(),
+            check.published.clone(),
+            format!("{:.2} ({:.2} to {:.2})", check.ours, check.low, check.high),
+            check.expected.clone(),
+            check.expectation.clone(),
+            check.paper.clone(),
+        ]);
+    }
+    show::print(format_args!("{}\n", show::lines(&table)))
 }
 
 fn beside(is_beside: bool) -> &'static str {

@@ -92,7 +92,7 @@ pub struct Rate {
     pub slices_per_s: Vec<f64>,
 }
 
-/// What a pair compares.
+/// The figure that a pair compares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {

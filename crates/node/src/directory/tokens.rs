@@ -262,7 +262,7 @@ impl Rights {
         is_good.then_some(entry)
     }
 
-    /// What was granted to a client's certificate of that name, if both are good now. `until_ms`: the certificate's end.
+    /// The grants to a client's certificate of that name, if both are good now. `until_ms`: the certificate's end.
     pub fn bound(&self, name: &TokenName, until_ms: u64, now_ms: u64) -> Option<&TokenEntry> {
         let entry = self.tokens.get(name.as_str())?;
         let holds = now_ms < until_ms || mutation::is(Mutation::EndedCertificateGoesOn);

@@ -13,7 +13,7 @@ struct Node<'a> {
     says: &'a str,
 }
 
-/// Who comes, by the handshake.
+/// The caller, by the handshake.
 enum Comes<'a> {
     Client(&'a str, u64),
     Node(Node<'a>),

@@ -75,7 +75,7 @@ pub struct NodeStatus {
 /// The state of a machine's log, in positions of the log's output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateInfo {
-    /// All of the output below is applied.
+    /// All of the output below is in the rows. Commands above may be executed already, and are in the log alone.
     pub applied: u64,
     /// A crash takes it back to here.
     pub durable: u64,

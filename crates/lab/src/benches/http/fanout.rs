@@ -285,7 +285,7 @@ fn message(number: u64) -> Vec<u8> {
     text
 }
 
-/// What all nodes have used so far, and hold now.
+/// The CPU that all nodes have used so far, and the memory that they hold now.
 pub struct Cost {
     pub cpu: Duration,
     pub rss_bytes: u64,

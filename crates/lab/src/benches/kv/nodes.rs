@@ -42,7 +42,7 @@ pub struct Wanted {
     pub replicas: Option<u32>,
     /// Given to every node.
     pub arguments: Vec<String>,
-    /// What nodes log.
+    /// The level at which nodes log.
     pub log: Option<&'static str>,
 }
 

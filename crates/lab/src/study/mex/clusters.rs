@@ -15,7 +15,7 @@ pub struct Setup {
     pub is_apart: bool,
     /// Given to every node.
     pub arguments: Vec<String>,
-    /// What nodes log; `info` as ever if nothing is said.
+    /// The level at which nodes log; `info` as ever if nothing is said.
     pub log: Option<&'static str>,
 }
 

@@ -45,7 +45,7 @@ pub struct Arguments {
 const NODES: u32 = 3;
 /// The paper's number of agreements.
 const AGREEMENTS: u64 = 5;
-/// Of a whole run, and of a quick one; a round is a cluster of its own.
+/// Rounds of a whole run, and of a quick one; a round is a cluster of its own.
 const ROUNDS: (u32, u32) = (2_000, 200);
 /// More steps than any agreement takes.
 const STEPS_MAX: u32 = 10_000;
@@ -148,7 +148,7 @@ impl Network {
                     _ => {}
                 }
             }
-            // What is sent is sent after what it stands on: here at once.
+            // A message is sent after the record that it stands on: here at once.
             let Some(up_to) = durable else { break };
             self.engines[at].handle(self.now, Input::Durable { up_to });
         }
@@ -259,7 +259,7 @@ impl Network {
     }
 }
 
-/// What five agreements took, and how long one of them lasted in ms.
+/// The counts of five agreements, and how long one of them lasted in ms.
 fn measure(kind: Kind, proposers: usize, seed: u64) -> Result<(Counts, f64)> {
     let mut draw = Draw::new(seed);
     let mut network = Network::new(seed)?;

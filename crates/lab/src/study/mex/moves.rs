@@ -32,7 +32,7 @@ pub struct Move {
     volume: Volume,
 }
 
-/// Of a whole run, and of a quick one.
+/// Rounds of a whole run, and of a quick one.
 const ROUNDS: (u32, u32) = (6, 6);
 impl Move {
     pub fn run(self, json: bool) -> Result<()> {

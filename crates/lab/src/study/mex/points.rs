@@ -32,7 +32,7 @@ pub struct Keyed {
     pub common: Common,
 }
 
-/// Of a whole run, and of a quick one.
+/// Rounds of a whole run, and of a quick one.
 const ROUNDS: (u32, u32) = (20, 6);
 const SLICE_SECONDS: (f64, f64) = (1.0, 0.4);
 const WARM_UP: Duration = Duration::from_millis(100);
@@ -42,7 +42,7 @@ const COUNTED: usize = 20;
 pub const CROWD: u32 = 35;
 /// More nodes on a machine of this kind are too many at once.
 const AT_ONCE_MAX: u32 = 45;
-/// What a replica writes to its log and its rows in a second of full load, more than was seen; and what a node has in the making.
+/// A replica writes so much to its log and its rows in a second of full load, and less was seen; and a node has so much in the making.
 const REPLICA_BYTES_PER_S: f64 = 8e6;
 const NODE_BYTES_MIN: u64 = 128 << 20;
 

@@ -78,7 +78,7 @@ pub fn volume_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What was found, beside what it was found with.
+/// The findings of a study, beside what it was made with.
 pub struct Study<'a> {
     pub common: &'a Common,
     sizes: Vec<u64>,

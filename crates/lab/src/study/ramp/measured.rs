@@ -13,7 +13,7 @@ use crate::study::published::{self, Number};
 use crate::study::rounds::{COUNTED, Draw, Proposer, Samples, take_turns};
 use crate::study::run::{Cell, Pair, Published, Run};
 
-/// Of a whole run, and of a quick one.
+/// Rounds of a whole run, and of a quick one.
 pub const ROUNDS: (u32, u32) = (200, 40);
 /// More nodes on a machine of this kind are too many at once.
 const AT_ONCE_MAX: u32 = 60;

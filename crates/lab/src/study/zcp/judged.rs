@@ -1,11 +1,7 @@
 //! The paper's claims, by what the cells of a run came to.
 
-use anyhow::Result;
-use bench::report::Page;
-use terminal::show;
-
 use super::cells::Rate;
-use super::{Ours, Outcome, Report};
+use super::{Ours, Outcome};
 use crate::study::run::Checked;
 
 const MB: u64 = 1_000_000;
@@ -43,7 +39,7 @@ fn ours(cells: &[Outcome], rate_mb: u64, write_bytes: u64) -> Option<&Ours> {
     found?.ours.as_ref()
 }
 
-/// Of the cells that were delivered there.
+/// The number of misses among the cells that were delivered there.
 fn not_delivered(cells: &[Outcome]) -> Option<f64> {
     let there = cells.iter().filter(|outcome| {
         let published = outcome.published.as_ref();
@@ -76,48 +72,4 @@ fn user_share(cells: &[Outcome]) -> Option<f64> {
         (user + system > 0.0).then(|| 100.0 * user / (user + system))
     });
     crate::study::statistics::median(&shares.collect::<Vec<_>>())
-}
-
-impl Report {
-    fn rows(&self) -> Vec<Vec<String>> {
-        let row = |check: &Checked| {
-            vec![
-                format!("{}: {}", check.row, check.claim),
-                check.published.clone(),
-                format!("{:.2}", check.ours),
-                check.expected.clone(),
-                check.expectation.clone(),
-                check.paper.clone(),
-            ]
-        };
-        self.checks.iter().map(row).collect()
-    }
-
-    pub(super) fn print_checks(&self) -> Result<()> {
-        let headings = [
-            "CHECK",
-            "PUBLISHED",
-            "OURS",
-            "EXPECTED",
-            "EXPECTATION",
-            "THE CLAIM",
-        ];
-        match self.checks.is_empty() {
-            true => Ok(()),
-            false => show::print(format!("{}\n", show::rows(&headings, self.rows()))),
-        }
-    }
-
-    pub(super) fn add_checks_to(&self, page: &mut Page) {
-        let headings = [
-            "check",
-            "published",
-            "ours",
-            "expected",
-            "expectation",
-            "the claim",
-        ];
-        page.heading("Claims");
-        page.table(&headings.map(str::to_owned), &self.rows());
-    }
 }

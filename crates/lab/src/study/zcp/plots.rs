@@ -9,6 +9,8 @@ use bench::latency::slower_than;
 use bench::report::Page;
 use bench::report::plot::{Axis, Line, Lines};
 
+use crate::study::page::judged;
+
 impl Report {
     pub(super) fn page(&self) -> Result<Page> {
         let mut page = Page::new("Zero-copy Paxos' experiment", &self.machine);
@@ -66,7 +68,8 @@ impl Report {
         page.lines(&self.by_size("CPU of the follower, ours", percent(), of("follower")))?;
         let follower = theirs(|published| published.follower_cpu.0 + published.follower_cpu.1);
         page.lines(&self.by_size("CPU of the follower, published", percent(), follower))?;
-        self.add_checks_to(&mut page);
+        page.heading("Claims");
+        judged(&self.checks, &mut page);
         page.heading("Tables: ours / published");
         for grid in self.grids() {
             page.text(grid.title);

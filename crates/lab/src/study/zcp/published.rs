@@ -43,7 +43,7 @@ pub struct Published {
     pub batch_bytes: f64,
     /// The number of samples of latency.
     pub round_trips: f64,
-    /// Of [`QUANTILES`].
+    /// The latencies of [`QUANTILES`].
     pub latency_ms: [f64; QUANTILES.len()],
     pub max_ms: f64,
     pub client_cpu: Percent,

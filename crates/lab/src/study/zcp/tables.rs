@@ -8,6 +8,8 @@ use super::{Ours, Outcome, Report};
 use bench::latency::quantile_ms;
 use terminal::show;
 
+use crate::study::page;
+
 /// Rates down, sizes of writes across; only those of which a cell was measured.
 pub struct Grid {
     pub title: &'static str,
@@ -82,7 +84,7 @@ const KINDS: [Kind; 11] = [
 
 /// The client is one thread, which a core less than wholly taken does not hold up.
 const CORE_TAKEN: f64 = 90.0;
-/// Of the target.
+/// The part of a target that counts as all.
 const ALL_DELIVERED: f64 = 0.98;
 
 fn ms(ours: &Ours, part: f64) -> Option<String> {
@@ -96,7 +98,7 @@ fn cpu(leader: Percent, follower: Percent) -> String {
     )
 }
 
-/// What kept a cell from its target; flat out has none.
+/// The limit that kept a cell from its target; flat out has none.
 fn limit(delivered: Option<f64>, client: Percent) -> &'static str {
     match delivered {
         Some(part) if part >= ALL_DELIVERED => "none",
@@ -168,7 +170,7 @@ impl Report {
         for failure in self.failures() {
             show::print(failure)?;
         }
-        self.print_checks()?;
+        page::print_checks(&self.checks)?;
         show::print("Ours / published.")?;
         show::print(format!(
             "{} s of warm-up and {} s measured; {}",

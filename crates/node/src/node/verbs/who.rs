@@ -82,7 +82,7 @@ impl Want for Explain {
                 _ => Principal::Token(name.clone()),
             },
             None => match node.gate.who(self.asker) {
-                // What nothing is granted to is nobody.
+                // A certificate to which nothing is granted is nobody.
                 Who::Certificate(name, until_ms)
                     if rights.bound(&name, until_ms, node.now_ms()).is_none() =>
                 {
