@@ -11,7 +11,7 @@ use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::Serialize;
 use streams::sse::{self, Encoding};
-use streams::{Found, Lifetime, Offset, Path, Read};
+use streams::{Found, Lifetime, Offset, Read};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use crate::body::Body;
@@ -20,11 +20,13 @@ use crate::cursor;
 use crate::fault::Fault;
 use crate::flow::{Flow, Slot};
 use crate::headers;
+use crate::name::Name;
 use crate::query::Query;
+use crate::quota::Quota;
 use crate::read::set;
 use crate::rights::Asker;
 use crate::serve::{Door, LivePermit};
-use crate::space::now_ms;
+use crate::space::{Handle, now_ms};
 use crate::tails::Tail;
 
 /// A quiet connection hears something so often.
@@ -65,7 +67,9 @@ fn is_false(is: &bool) -> bool {
 /// A reader of events.
 struct Reader {
     door: Arc<Door>,
-    path: Path,
+    name: Name,
+    space: Handle,
+    quota: Arc<Quota>,
     asker: Asker,
     tail: Arc<Tail>,
     encoding: Encoding,
@@ -93,7 +97,7 @@ enum Woken {
 impl Door {
     pub fn events(
         self: &Arc<Door>,
-        path: Path,
+        name: Name,
         first: Read,
         query: &Query,
         asker: Asker,
@@ -106,11 +110,14 @@ impl Door {
             false => usual,
         };
         let id = first.standing.place.id;
+        let space = self.space(&name.space);
         let reader = Reader {
             door: self.clone(),
-            path,
             asker,
-            tail: self.tails.of(id),
+            tail: self.tails.of(&space.name, id),
+            quota: self.quotas.known(&name.space),
+            name,
+            space,
             encoding,
             is_usual: encoding == usual,
             lifetime: first.standing.lifetime,
@@ -173,7 +180,7 @@ impl Reader {
     async fn tell(&self, (pieces, is_last): (Vec<Bytes>, bool)) -> Result<(), Over> {
         self.wait_for_limits().await?;
         for piece in pieces {
-            self.door.quota.charge(&self.asker, piece.len());
+            self.quota.charge(&self.asker, piece.len());
             self.out.put(piece).await;
         }
         match is_last {
@@ -185,7 +192,7 @@ impl Reader {
     /// ‡ A live reader asks once and is sent much: it is sent more slowly, and not refused.
     async fn wait_for_limits(&self) -> Result<(), Over> {
         let mut ends = self.door.ends.clone();
-        while let Some(wait) = self.door.quota.owes(&self.asker) {
+        while let Some(wait) = self.quota.owes(&self.asker) {
             if *ends.borrow() || Instant::now() >= self.ends_at {
                 return Err(Over);
             }
@@ -199,8 +206,8 @@ impl Reader {
 
     async fn run(mut self, first: Read) -> Result<(), Over> {
         let seated = self.tail.sit(|| Calls {
-            space: self.door.space.clone(),
-            path: self.path.clone(),
+            space: self.space.clone(),
+            path: self.name.path.clone(),
             answers: self.door.answers.clone(),
             at: first.next,
         });
@@ -269,7 +276,7 @@ impl Reader {
     }
 
     fn judge(&self) -> Result<(), Over> {
-        let may = self.door.may_go_on(&self.asker, &self.path);
+        let may = self.door.may_go_on(&self.asker, &self.name);
         may.map_err(|_| Over)
     }
 
@@ -286,7 +293,7 @@ impl Reader {
         loop {
             self.judge()?;
             let tail = self.tail.clone();
-            let read = tail.read(&self.door.space, &self.path, self.at).await;
+            let read = tail.read(&self.space, &self.name.path, self.at).await;
             let Ok(Found::There(recent)) = read else {
                 return Err(Over);
             };
@@ -313,7 +320,7 @@ impl Reader {
 
     /// A stream whose time runs from its last use is used as long as somebody reads it.
     async fn touch(&self) -> Result<(), Over> {
-        let touched = self.door.space.touch(self.path.clone(), true).await;
+        let touched = self.space.touch(self.name.path.clone(), true).await;
         touched.map_err(|_| Over)
     }
 

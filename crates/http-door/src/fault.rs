@@ -93,6 +93,15 @@ impl Fault {
         )
     }
 
+    pub fn no_space(name: &str) -> Fault {
+        Fault::new(
+            404,
+            "no-space",
+            format!("there is no space of streams named {name}"),
+            format!("have it made: logberg log create {name} --kind streams"),
+        )
+    }
+
     pub fn deleted() -> Fault {
         Fault::new(
             410,
@@ -221,8 +230,8 @@ impl Fault {
             Refusal::ManyStreams => Fault::new(
                 429,
                 "many-streams",
-                format!("the space has {} streams", streams::STREAMS_MAX),
-                "delete some, or make streams with Stream-TTL",
+                format!("the space has {} streams, and no limit says that there may be more", streams::STREAMS_USUAL),
+                "delete some, make streams with Stream-TTL, or have a limit said: logberg stream limits --streams N",
             )
             .header(RETRY_AFTER, 60),
             Refusal::StreamsLimit { streams } => Fault::new(

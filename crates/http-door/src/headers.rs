@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use streams::{Expected, ForkFrom, Lifetime, MediaType, Offset, Place, Producer};
 
 use crate::fault::Fault;
-use crate::route::{STREAMS, stream_path};
+use crate::name::Name;
+use crate::route::STREAMS;
 
 pub const NEXT_OFFSET: HeaderName = HeaderName::from_static("stream-next-offset");
 pub const UP_TO_DATE: HeaderName = HeaderName::from_static("stream-up-to-date");
@@ -156,7 +157,8 @@ pub fn rfc3339(ms: u64) -> Option<String> {
     Some(time.to_string())
 }
 
-pub fn fork(headers: &HeaderMap) -> Result<Option<ForkFrom>, Fault> {
+/// What a stream of this space is to be forked from.
+pub fn fork(headers: &HeaderMap, space: &str) -> Result<Option<ForkFrom>, Fault> {
     let offset = text(headers, &FORK_OFFSET)?;
     let sub = text(headers, &FORK_SUB_OFFSET)?;
     let Some(source) = text(headers, &FORKED_FROM)? else {
@@ -173,7 +175,12 @@ pub fn fork(headers: &HeaderMap) -> Result<Option<ForkFrom>, Fault> {
     let remedy = "send the path of the stream's address, as /v1/stream/NAME";
     let name = source.strip_prefix(STREAMS);
     let name = name.ok_or_else(|| Fault::bad_header("Stream-Forked-From", remedy))?;
-    let source = stream_path(name)?;
+    let source = Name::in_address(name)?;
+    if source.space != space {
+        let remedy = "fork it within its own space, or read it and append what it has";
+        return Err(Fault::bad_header("Stream-Forked-From", remedy));
+    }
+    let source = source.path;
     let offset = match offset {
         None => None,
         // Nothing of it.
@@ -400,13 +407,17 @@ mod tests {
 
     #[test]
     fn a_fork_names_its_source_by_the_path_of_its_address() {
-        let of = |pairs: &[_]| fork(&headers(pairs));
+        let of = |pairs: &[_]| fork(&headers(pairs), "default");
         let source = ("stream-forked-from", "/v1/stream/a%20b");
         let found = of(&[source, ("stream-fork-offset", "-1")]).expect("a fork");
         let found = found.expect("a fork");
         assert_eq!(found.source.as_str(), "a b");
         assert_eq!(found.offset.map(|offset| offset.position), Some(0));
         assert!(of(&[("stream-forked-from", "a")]).is_err());
+        let elsewhere = [("stream-forked-from", "/v1/stream/@team/a")];
+        assert!(of(&elsewhere).is_err());
+        let found = fork(&headers(&elsewhere), "team").expect("it is of that space");
+        assert_eq!(found.expect("a fork").source.as_str(), "a");
         assert!(of(&[("stream-fork-sub-offset", "0")]).is_err());
         assert!(of(&[source, ("stream-fork-sub-offset", "1")]).is_err());
         assert!(of(&[source, ("stream-fork-sub-offset", "0")]).is_ok());

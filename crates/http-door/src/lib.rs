@@ -13,7 +13,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `listen`, `stuck`, `bounds` | connections, and how much of everything there may be |
-//! | `serve`, `route`, `guard` | a request: what it asks for, what its asker needs, where it comes from |
+//! | `serve`, `route`, `name`, `guard` | a request: what it asks for, what its asker needs, where it comes from |
 //! | `quota`, `limits` | how much may be asked for each second; what the space may hold, told and changed |
 //! | `rights` | tokens: who asks, and whether he may |
 //! | `headers`, `query`, `cursor` | the protocol's words |
@@ -22,7 +22,7 @@
 //! | `log` | raw logs: `contract` is what the door asks for, and `write`, `read`, `live` its answers |
 //! | `fault`, `body` | errors; bytes that are there, or come |
 //! | `openapi` | what may be asked for, described for programs |
-//! | `space`, `tails` | the space; whoever waits at the tails of its streams |
+//! | `space`, `tails` | a space; whoever waits at the tails of its streams |
 
 #![forbid(unsafe_code)]
 
@@ -41,6 +41,7 @@ mod listen;
 pub mod log;
 #[cfg(test)]
 mod malformed;
+mod name;
 mod openapi;
 mod query;
 mod quota;
@@ -56,7 +57,8 @@ mod write;
 
 pub use bounds::Bounds;
 pub use listen::{Config, Running, start};
-pub use route::{Route, SPACE};
+pub use name::SPACE;
+pub use route::Route;
 pub use secure::Tls;
 pub use space::{Handle, Space, Spaces};
 pub use tails::Tails;

@@ -13,7 +13,6 @@ use crate::body::Body;
 use crate::fault::Fault;
 use crate::read::set;
 use crate::rights::Asker;
-use crate::route::SPACE;
 use crate::serve::Door;
 
 /// What stands in the body of a PATCH. A name that is missing changes nothing, and null takes a limit away.
@@ -95,13 +94,13 @@ fn shown_rates(rates: &Rates) -> Json {
     json!({"requests_per_s": rates.requests_per_s, "bytes_per_s": rates.bytes_per_s})
 }
 
-fn shown(limits: &Limits) -> Json {
+fn shown(space: &str, limits: &Limits) -> Json {
     let named = limits.named.iter();
     let named: serde_json::Map<String, Json> = named
         .map(|(name, rates)| (name.clone(), shown_rates(rates)))
         .collect();
     json!({
-        "space": SPACE,
+        "space": space,
         "requests_per_s": limits.all.requests_per_s,
         "bytes_per_s": limits.all.bytes_per_s,
         "streams": limits.streams_max(),
@@ -120,33 +119,33 @@ fn answer(shown: &Json) -> Response<Body> {
 }
 
 impl Door {
-    pub async fn show_limits(&self) -> Result<Response<Body>, Fault> {
+    pub async fn show_limits(&self, space: &str) -> Result<Response<Body>, Fault> {
         let Usage {
             limits,
             streams,
             bytes,
-        } = self.space.usage().await?;
-        let mut all = shown(&limits);
+        } = self.space(space).usage().await?;
+        let mut all = shown(space, &limits);
         all["used"] = json!({"streams": streams, "bytes": bytes});
         Ok(answer(&all))
     }
 
     pub async fn set_limits(
         &self,
-        headers: &HeaderMap,
-        body: Incoming,
+        space: &str,
+        (headers, body): (&HeaderMap, Incoming),
         asker: &Asker,
     ) -> Result<Response<Body>, Fault> {
         let body = self.take_small(headers, body).await?;
         let change = change_in(&body)?;
         let limit = Request::Limit(Box::new(change));
-        match self.space.submit(limit).await?.answer {
+        match self.space(space).submit(limit).await?.answer {
             Answer::Limits(limits) => {
                 let who = asker.shown.principal();
-                let now = shown(&limits);
+                let now = shown(space, &limits);
                 tracing::info!(target: "audit", %who, from = %asker.from, door = "http", what = "limits of the space are changed", %now);
                 // The other doors look for themselves.
-                self.quota.set(*limits);
+                self.quotas.set(space, *limits);
                 Ok(answer(&now))
             }
             Answer::Refused(refusal) => Err(Fault::of(refusal)),

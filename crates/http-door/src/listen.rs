@@ -24,7 +24,7 @@ use crate::bounds::Bounds;
 use crate::log::Logs;
 use crate::secure::{Came, Secured, Tls};
 use crate::serve::{Door, Scheme, Whence};
-use crate::space::Handle;
+use crate::space::{Handle, LimitsHere};
 use crate::stuck::Watched;
 use crate::tails::Tails;
 
@@ -89,7 +89,7 @@ impl Running {
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// While tokens are asked for live reads are judged so often: one may have expired.
 const JUDGE_EVERY: u32 = 5;
-/// How often the door looks which limits the space has.
+/// How often the door looks which limits spaces have.
 const LIMITS_EVERY: Duration = Duration::from_secs(1);
 
 /// Wakes live reads when who may do what has changed, and tells of refusals that were only counted.
@@ -124,11 +124,15 @@ async fn tell_of_the_end(door: Arc<Door>, mut ends: watch::Receiver<bool>) {
     door.tails.call();
 }
 
-/// Looks which limits the space has: they may have been changed at any node.
+/// Looks which limits the spaces have that were asked for: they may have been changed at any node.
 async fn follow_limits(door: Arc<Door>, mut ends: watch::Receiver<bool>) {
     while !*ends.borrow() {
-        if let Some(limits) = door.space.limits_here().await {
-            door.quota.set(limits);
+        for space in door.quotas.spaces() {
+            match door.space(&space).limits_here().await {
+                LimitsHere::Are(limits) => door.quotas.set(&space, limits),
+                LimitsHere::NotHere => door.quotas.forget(&space),
+                LimitsHere::NotNow => {}
+            }
         }
         tokio::select! {
             _ = ends.changed() => {}

@@ -97,7 +97,7 @@ proptest! {
         check(headers::media(&asked));
         check(headers::check_encoding(&asked));
         check(headers::lifetime(&asked));
-        check(headers::fork(&asked));
+        check(headers::fork(&asked, "default"));
         check(headers::sequence(&asked));
         check(headers::expected(&asked));
         headers::has(&asked, "\"1:0:5\"");
@@ -133,7 +133,7 @@ proptest! {
         for method in [Method::GET, Method::PUT, Method::PATCH] {
             if let Some(Route::Read(path)) = check(Route::of(&method, &address)) {
                 // A name has one address: encoded again it is the same stream.
-                let parts = path.as_str().split('/');
+                let parts = path.path.as_str().split('/');
                 let encoded = parts.map(|part| percent_encoding::utf8_percent_encode(part, percent_encoding::NON_ALPHANUMERIC).to_string());
                 let again = format!("/v1/stream/{}", encoded.collect::<Vec<_>>().join("/"));
                 prop_assert_eq!(Route::of(&method, &again), Ok(Route::Read(path)));

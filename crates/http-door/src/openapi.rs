@@ -70,7 +70,7 @@ mod tests {
         // An address that no path describes has no route.
         for address in [
             "/v1/stream",
-            "/v1/list/other",
+            "/v1/list",
             "/v1/openapi.yaml",
             "/v1/log",
             "/v1/logs/main",

@@ -1,4 +1,4 @@
-//! How much is asked for at this door each second, held to the limits of the space.
+//! How much is asked for at this door each second, held to the limits of each space.
 //!
 //! A rate is kept by a moment: each request, and each byte, moves it on by its share of a second, and whoever asks while it lies more than a
 //! second ahead is refused. So a second's worth may come at once, and bytes that nobody could foretell are waited for afterwards.
@@ -75,7 +75,40 @@ struct State {
     by_principal: BTreeMap<String, Used>,
 }
 
-/// The limits of the space, and what was asked for at this door.
+/// What is known of the limits of spaces.
+#[derive(Default)]
+pub struct Quotas(Mutex<BTreeMap<String, Arc<Quota>>>);
+
+impl Quotas {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Quota>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Those of this space; without any limit where none are known.
+    pub fn known(&self, space: &str) -> Arc<Quota> {
+        self.get(space).unwrap_or_default()
+    }
+
+    pub fn get(&self, space: &str) -> Option<Arc<Quota>> {
+        self.lock().get(space).cloned()
+    }
+
+    pub fn set(&self, space: &str, limits: Limits) {
+        let quota = self.lock().entry(space.to_owned()).or_default().clone();
+        quota.set(limits);
+    }
+
+    pub fn forget(&self, space: &str) {
+        self.lock().remove(space);
+    }
+
+    /// The spaces whose limits are known.
+    pub fn spaces(&self) -> Vec<String> {
+        self.lock().keys().cloned().collect()
+    }
+}
+
+/// The limits of one space, and what was asked for at this door.
 pub struct Quota {
     began: Instant,
     /// There is a rate to be kept.
@@ -97,23 +130,23 @@ impl Default for Quota {
     }
 }
 
-/// Whether it is held to the limits of the space.
-pub fn is_of_the_space(route: &Route) -> bool {
+/// The space to whose limits it is held.
+pub fn space_of(route: &Route) -> Option<&str> {
     match route {
-        Route::Create(_)
-        | Route::Append(_)
-        | Route::Read(_)
-        | Route::Stand(_)
-        | Route::Delete(_)
-        | Route::List => true,
+        Route::Create(name)
+        | Route::Append(name)
+        | Route::Read(name)
+        | Route::Stand(name)
+        | Route::Delete(name) => Some(&name.space),
+        Route::List(space) => Some(space),
         Route::CreateLog(_)
         | Route::AppendLog(_)
         | Route::ReadLog(_)
         | Route::StandLog(_)
-        | Route::DeleteLog(_) => false,
+        | Route::DeleteLog(_) => None,
         // ‡ Whoever set too low a limit changes it.
-        Route::ShowLimits | Route::SetLimits => false,
-        Route::Health | Route::Description | Route::Preflight => false,
+        Route::ShowLimits(_) | Route::SetLimits(_) => None,
+        Route::Health | Route::Description | Route::Preflight => None,
     }
 }
 

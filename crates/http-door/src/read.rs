@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use streams::{Found, From, Lifetime, Path, READ_BYTES_MAX, Read, Standing, json};
+use streams::{Found, From, Lifetime, READ_BYTES_MAX, Read, Standing, json};
 use tokio::time::{Instant, sleep};
 
 use crate::body::Body;
 use crate::cursor;
 use crate::fault::Fault;
 use crate::headers;
+use crate::name::Name;
 use crate::query::{Live, Query};
 use crate::rights::Asker;
 use crate::serve::Door;
@@ -49,11 +50,12 @@ pub fn found<T>(found: Found<T>) -> Result<T, Fault> {
 }
 
 impl Door {
-    pub async fn stand(&self, path: Path) -> Result<Response<Body>, Fault> {
-        let mut standing = found(self.space.stand(path.clone()).await?)?;
+    pub async fn stand(&self, Name { space, path }: Name) -> Result<Response<Body>, Fault> {
+        let space = self.space(&space);
+        let mut standing = found(space.stand(path.clone()).await?)?;
         if standing.is_over(now_ms()) {
-            self.space.touch(path.clone(), false).await?;
-            standing = found(self.space.stand(path).await?)?;
+            space.touch(path.clone(), false).await?;
+            standing = found(space.stand(path).await?)?;
         }
         let mut response = Response::new(Body::empty());
         let headers = response.headers_mut();
@@ -78,7 +80,7 @@ impl Door {
 
     pub async fn read(
         self: &Arc<Door>,
-        path: Path,
+        name: Name,
         query: &Query,
         asked: &HeaderMap,
         asker: Asker,
@@ -89,27 +91,29 @@ impl Door {
             Live::Sse => crate::tails::LIVE_BYTES_MAX,
         };
         let read = match query.stale {
-            true => self.read_stale(&path, from, bytes_max).await?,
+            true => self.read_stale(&name, from, bytes_max).await?,
             false => {
-                let read = self.space.read(path.clone(), from, bytes_max, false);
+                let space = self.space(&name.space);
+                let read = space.read(name.path.clone(), from, bytes_max, false);
                 found(read.await?)?
             }
         };
-        self.note_use(&path, &read.standing).await?;
+        self.note_use(&name, &read.standing).await?;
         match query.live {
             Live::No => self.caught_up(read, from, asked),
-            Live::LongPoll => self.long_poll(path, read, query, &asker).await,
-            Live::Sse => self.events(path, read, query, asker),
+            Live::LongPoll => self.long_poll(name, read, query, &asker).await,
+            Live::Sse => self.events(name, read, query, asker),
         }
     }
 
     /// Reads what this node has. ‡ Whoever shows an offset was shown the stream as far as there, by another node perhaps: this one may be
     /// behind it, and its word that there is no such stream or offset would be taken for the cluster's. So it waits a while, and then asks.
-    async fn read_stale(&self, path: &Path, from: From, bytes_max: usize) -> Result<Read, Fault> {
+    async fn read_stale(&self, name: &Name, from: From, bytes_max: usize) -> Result<Read, Fault> {
+        let space = self.space(&name.space);
         let until = Instant::now() + BEHIND_FOR;
         let mut stale = true;
         loop {
-            let read = self.space.read(path.clone(), from, bytes_max, stale);
+            let read = space.read(name.path.clone(), from, bytes_max, stale);
             let read = read.await?;
             let is_there = matches!(read, Found::There(_));
             if is_there || !stale || !matches!(from, From::At(_)) {
@@ -123,17 +127,17 @@ impl Door {
     }
 
     /// ‡ Whoever reads a stream whose time runs is answered once that is noted, or the stream's end is.
-    pub async fn note_use(&self, path: &Path, standing: &Standing) -> Result<(), Fault> {
+    pub async fn note_use(&self, name: &Name, standing: &Standing) -> Result<(), Fault> {
         let now_ms = now_ms();
         match standing.is_over(now_ms) || standing.notes_use(now_ms) {
-            true => self.space.touch(path.clone(), true).await,
+            true => self.space(&name.space).touch(name.path.clone(), true).await,
             false => Ok(()),
         }
     }
 
     async fn long_poll(
         &self,
-        path: Path,
+        name: Name,
         read: Read,
         query: &Query,
         asker: &Asker,
@@ -144,7 +148,8 @@ impl Door {
         let _live = self.begin_live()?;
         let at = read.next;
         let id = read.standing.place.id;
-        let tail = self.tails.of(id);
+        let space = self.space(&name.space);
+        let tail = self.tails.of(&space.name, id);
         let mut moves = tail.moves();
         let until = Instant::now() + self.bounds.long_poll;
         let mut ends = self.ends.clone();
@@ -152,8 +157,8 @@ impl Door {
         loop {
             moves.borrow_and_update();
             rights.borrow_and_update();
-            self.may_go_on(asker, &path)?;
-            let again = found(tail.read(&self.space, &path, at).await?)?;
+            self.may_go_on(asker, &name)?;
+            let again = found(tail.read(&space, &name.path, at).await?)?;
             if again.read.standing.place.id != id {
                 return Err(Fault::not_found());
             }

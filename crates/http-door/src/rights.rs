@@ -7,11 +7,11 @@ use access::{Asked, Principal, Token};
 use hyper::header::{AUTHORIZATION, HeaderMap, WWW_AUTHENTICATE};
 use letters::{No, Rights, Shown};
 use ops::Time;
-use streams::Path;
 
 use crate::fault::Fault;
 use crate::log::{Asking, Credential};
-use crate::route::{Route, SPACE};
+use crate::name::Name;
+use crate::route::Route;
 use crate::serve::{Door, Whence};
 use crate::space::now_ms;
 
@@ -94,7 +94,7 @@ impl Door {
             return Ok(());
         }
         let fork = match route {
-            Route::Create(_) => crate::headers::fork(headers)?,
+            Route::Create(name) => crate::headers::fork(headers, &name.space)?,
             _ => None,
         };
         let source = fork.as_ref().map(|fork| &fork.source);
@@ -191,14 +191,13 @@ impl Door {
     }
 
     /// Whether a reader that was let in may go on.
-    pub fn may_go_on(&self, asker: &Asker, path: &Path) -> Result<(), Fault> {
-        let (space, path) = (SPACE, path.as_str());
+    pub fn may_go_on(&self, asker: &Asker, name: &Name) -> Result<(), Fault> {
+        let (space, path) = (name.space.as_str(), name.path.as_str());
         let judged = self.judge(asker, &Asked::ReadStream { space, path });
         judged.inspect_err(|fault| self.tell_refused_of(asker, "a live read goes on", fault))
     }
 
-    pub fn may_read(&self, asker: &Asker, path: &str) -> bool {
-        let space = SPACE;
+    pub fn may_read(&self, asker: &Asker, space: &str, path: &str) -> bool {
         self.judge(asker, &Asked::ReadStream { space, path })
             .is_ok()
     }

@@ -2,27 +2,28 @@
 
 use access::Asked;
 use hyper::Method;
-use percent_encoding::percent_decode_str;
 use streams::Path;
 
 use crate::fault::Fault;
+use crate::name::{Name, log_name, space_name};
 
 /// The requests that the door knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    Create(Path),
-    Append(Path),
-    Read(Path),
-    Stand(Path),
-    Delete(Path),
+    Create(Name),
+    Append(Name),
+    Read(Name),
+    Stand(Name),
+    Delete(Name),
     CreateLog(String),
     AppendLog(String),
     ReadLog(String),
     StandLog(String),
     DeleteLog(String),
-    List,
-    ShowLimits,
-    SetLimits,
+    /// Streams of this space.
+    List(String),
+    ShowLimits(String),
+    SetLimits(String),
     Health,
     /// What may be asked for.
     Description,
@@ -34,8 +35,6 @@ pub const STREAMS: &str = "/v1/stream/";
 const LOGS: &str = "/v1/log/";
 const LIST: &str = "/v1/list/";
 const LIMITS: &str = "/v1/limits/";
-/// The space that there is.
-pub const SPACE: &str = "default";
 
 impl Route {
     /// Errors: there is no such thing, or it is not asked for so.
@@ -44,13 +43,13 @@ impl Route {
             if method == Method::OPTIONS {
                 return Ok(Route::Preflight);
             }
-            let path = stream_path(name)?;
+            let name = Name::in_address(name)?;
             return match *method {
-                Method::PUT => Ok(Route::Create(path)),
-                Method::POST => Ok(Route::Append(path)),
-                Method::GET => Ok(Route::Read(path)),
-                Method::HEAD => Ok(Route::Stand(path)),
-                Method::DELETE => Ok(Route::Delete(path)),
+                Method::PUT => Ok(Route::Create(name)),
+                Method::POST => Ok(Route::Append(name)),
+                Method::GET => Ok(Route::Read(name)),
+                Method::HEAD => Ok(Route::Stand(name)),
+                Method::DELETE => Ok(Route::Delete(name)),
                 _ => Err(Fault::method("DELETE, GET, HEAD, OPTIONS, POST, PUT")),
             };
         }
@@ -72,17 +71,11 @@ impl Route {
             "/healthz" => Some(Route::Health),
             "/v1/openapi.json" => Some(Route::Description),
             path => match (path.strip_prefix(LIST), path.strip_prefix(LIMITS)) {
-                (Some(SPACE), _) => Some(Route::List),
-                (_, Some(SPACE)) if method == Method::PATCH => return Ok(Route::SetLimits),
-                (_, Some(SPACE)) => Some(Route::ShowLimits),
-                (Some(_), _) | (_, Some(_)) => {
-                    return Err(Fault::new(
-                        404,
-                        "no-space",
-                        "there is no such space",
-                        "this server has the space default alone: ask /v1/list/default, or /v1/limits/default",
-                    ));
+                (Some(space), _) => Some(Route::List(space_name(space)?)),
+                (_, Some(space)) if method == Method::PATCH => {
+                    return Ok(Route::SetLimits(space_name(space)?));
                 }
+                (_, Some(space)) => Some(Route::ShowLimits(space_name(space)?)),
                 (None, None) => None,
             },
         };
@@ -94,7 +87,7 @@ impl Route {
                 "streams are below /v1/stream/, /v1/list/default lists them, /v1/limits/default says how many there may be, logs are below /v1/log/, and /v1/openapi.json says all that may be asked for",
             )),
             (Some(_), &Method::OPTIONS) => Ok(Route::Preflight),
-            (Some(Route::ShowLimits), method) if !is_read(method) => {
+            (Some(Route::ShowLimits(_)), method) if !is_read(method) => {
                 Err(Fault::method("GET, HEAD, OPTIONS, PATCH"))
             }
             (Some(route), &Method::GET | &Method::HEAD) => Ok(route),
@@ -105,23 +98,22 @@ impl Route {
     /// The request, as all doors say it. `is_filled`, `source`: of a stream that is to be created, whether
     /// bytes come with it, and what it is forked from.
     pub fn asked<'a>(&'a self, is_filled: bool, source: Option<&'a Path>) -> Asked<'a> {
-        let space = SPACE;
         match self {
-            Route::Create(path) => Asked::CreateStream {
+            Route::Create(Name { space, path }) => Asked::CreateStream {
                 space,
                 path: path.as_str(),
                 is_filled,
                 source: source.map(Path::as_str),
             },
-            Route::Append(path) => Asked::AppendStream {
+            Route::Append(Name { space, path }) => Asked::AppendStream {
                 space,
                 path: path.as_str(),
             },
-            Route::Read(path) | Route::Stand(path) => Asked::ReadStream {
-                space,
-                path: path.as_str(),
+            Route::Read(name) | Route::Stand(name) => Asked::ReadStream {
+                space: &name.space,
+                path: name.path.as_str(),
             },
-            Route::Delete(path) => Asked::DeleteStream {
+            Route::Delete(Name { space, path }) => Asked::DeleteStream {
                 space,
                 path: path.as_str(),
             },
@@ -129,9 +121,9 @@ impl Route {
             Route::AppendLog(log) => Asked::Append(log),
             Route::ReadLog(log) | Route::StandLog(log) => Asked::Read(log),
             Route::DeleteLog(log) => Asked::DeleteLog(log),
-            Route::List => Asked::ListStreams { space },
-            Route::ShowLimits => Asked::ShowLimits { space },
-            Route::SetLimits => Asked::SetLimits { space },
+            Route::List(space) => Asked::ListStreams { space },
+            Route::ShowLimits(space) => Asked::ShowLimits { space },
+            Route::SetLimits(space) => Asked::SetLimits { space },
             Route::Health => Asked::Health,
             Route::Preflight | Route::Description => Asked::DescribeHttp,
         }
@@ -142,66 +134,38 @@ fn is_read(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// The name of a log, as it stands in an address.
-///
-/// Errors: it is none. (Which names there may be is said by whoever makes one.)
-fn log_name(encoded: &str) -> Result<String, Fault> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    // None of these need be encoded, so a name has one address.
-    match !encoded.is_empty() && encoded.bytes().all(is_plain) {
-        true => Ok(encoded.to_owned()),
-        false => Err(Fault::new(
-            400,
-            "bad-path",
-            "this is no name of a log",
-            "a log's name has letters, digits, '-', '_' and '.', as they are",
-        )),
-    }
-}
-
-/// The name of a stream, as it stands in an address.
-///
-/// Errors: it is none.
-pub fn stream_path(encoded: &str) -> Result<Path, Fault> {
-    let bad = |why: &str, remedy: &str| Fault::new(400, "bad-path", why, remedy);
-    let lower = encoded.to_ascii_lowercase();
-    // ‡ One stream has one address: a slash that is hidden would be another for proxies.
-    if lower.contains("%2f") {
-        return Err(bad(
-            "a stream's name has an encoded slash",
-            "write / as it is",
-        ));
-    }
-    let decoded = percent_decode_str(encoded).decode_utf8();
-    let decoded = decoded.map_err(|_| {
-        bad(
-            "a stream's name is not UTF-8",
-            "encode its characters as UTF-8",
-        )
-    })?;
-    Path::new(&decoded).map_err(|why| Fault::sentence(400, "bad-path", &why.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_address_and_a_method_are_a_request() {
-        let path = |text: &str| Path::new(text).expect("a name");
+        let name = |text: &str| Name::in_address(text).expect("a name");
         let of = |method: Method, path: &str| Route::of(&method, path);
         assert_eq!(
             of(Method::GET, "/v1/stream/a/b"),
-            Ok(Route::Read(path("a/b")))
+            Ok(Route::Read(name("a/b")))
         );
         assert_eq!(
             of(Method::PUT, "/v1/stream/a%20b"),
-            Ok(Route::Create(path("a b")))
+            Ok(Route::Create(name("a%20b")))
         );
         assert_eq!(of(Method::HEAD, "/healthz"), Ok(Route::Health));
         let log = "ci-7".to_owned();
         assert_eq!(of(Method::POST, "/v1/log/ci-7"), Ok(Route::AppendLog(log)));
-        assert_eq!(of(Method::GET, "/v1/list/default"), Ok(Route::List));
+        let space = |text: &str| text.to_owned();
+        assert_eq!(
+            of(Method::GET, "/v1/list/default"),
+            Ok(Route::List(space("default")))
+        );
+        assert_eq!(
+            of(Method::PATCH, "/v1/limits/team"),
+            Ok(Route::SetLimits(space("team")))
+        );
+        assert_eq!(
+            of(Method::PUT, "/v1/stream/@team/a"),
+            Ok(Route::Create(name("@team/a")))
+        );
         assert_eq!(of(Method::OPTIONS, "/v1/stream/a"), Ok(Route::Preflight));
         let status = |method: Method, path: &str| of(method, path).map_err(|fault| fault.status);
         for (method, path, expected) in [
@@ -209,18 +173,18 @@ mod tests {
             (Method::POST, "/healthz", 405),
             (Method::GET, "/", 404),
             (Method::GET, "/v1/stream", 404),
-            (Method::GET, "/v1/list/other", 404),
+            (Method::GET, "/v1/list/", 400),
+            (Method::GET, "/v1/list/a/b", 400),
             (Method::GET, "/v1/stream/", 400),
             (Method::GET, "/v1/stream/a%2Fb", 400),
             (Method::GET, "/v1/stream/a//b", 400),
             (Method::GET, "/v1/stream/a/../b", 400),
             (Method::GET, "/v1/stream/a%00", 400),
             (Method::GET, "/v1/stream/%ff", 400),
-            (Method::PUT, "/v1/stream/@other/a", 400),
+            (Method::PUT, "/v1/stream/@default/a", 400),
             (Method::PUT, "/v1/stream/__ds/subscriptions/a", 400),
             (Method::PATCH, "/v1/log/main", 405),
             (Method::PUT, "/v1/limits/default", 405),
-            (Method::PATCH, "/v1/limits/other", 404),
             (Method::PATCH, "/v1/list/default", 405),
             (Method::GET, "/v1/log", 404),
             (Method::GET, "/v1/log/", 400),
@@ -255,6 +219,10 @@ mod tests {
                 "append on stream/default/chat/42",
                 "read on stream/default/old"
             ]
+        );
+        assert_eq!(
+            needs(Method::DELETE, "/v1/stream/@team/a"),
+            ["delete on stream/team/a"]
         );
         assert_eq!(needs(Method::HEAD, "/v1/log/a"), ["read on log/a"]);
         assert_eq!(needs(Method::GET, "/v1/log/a"), ["read on log/a"]);

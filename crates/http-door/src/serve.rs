@@ -20,17 +20,18 @@ use crate::guard;
 use crate::log::Logs;
 use crate::openapi;
 use crate::query::{self, List, LogQuery, Query};
-use crate::quota::{self, Quota};
+use crate::quota::{self, Quota, Quotas};
 use crate::read::set;
 use crate::rights::{Asker, NOT_GOOD};
 use crate::route::Route;
-use crate::space::Handle;
+use crate::space::{Handle, LimitsHere};
 use crate::tails::Tails;
 use crate::write::{BODY_PIECES_MAX, pass_over};
 
 /// The things that all requests share.
 pub struct Door {
-    pub space: Handle,
+    /// A space of this node's, by which others are found.
+    any_space: Handle,
     pub logs: Arc<dyn Logs>,
     pub tails: Tails,
     pub bounds: Bounds,
@@ -44,8 +45,8 @@ pub struct Door {
     /// Pieces of bodies.
     pub bodies: Semaphore,
     pub answers: Answers,
-    /// The limits of the space, and what was asked for.
-    pub quota: Quota,
+    /// The limits of spaces, and what was asked for.
+    pub quotas: Quotas,
     /// The node stops.
     pub ends: watch::Receiver<bool>,
     /// The node's word on who may do what; nobody is asked for anything where it tells nothing.
@@ -90,7 +91,7 @@ impl Scheme {
 
 impl Door {
     pub fn new(
-        (space, logs): (Handle, Arc<dyn Logs>),
+        (any_space, logs): (Handle, Arc<dyn Logs>),
         tails: Tails,
         (bounds, figures): (Bounds, Arc<HttpFigures>),
         is_open: bool,
@@ -100,7 +101,7 @@ impl Door {
         Door {
             board,
             rights_move,
-            space,
+            any_space,
             logs,
             tails,
             is_open,
@@ -110,13 +111,29 @@ impl Door {
             log_writes: Arc::new(Semaphore::new(bounds.log_writes_max)),
             bodies: Semaphore::new(BODY_PIECES_MAX),
             answers: Answers::default(),
-            quota: Quota::default(),
+            quotas: Quotas::default(),
             bounds,
             figures,
             ends,
             refusals: Mutex::default(),
             began: Instant::now(),
         }
+    }
+
+    /// The space of this name.
+    pub fn space(&self, name: &str) -> Handle {
+        self.any_space.named(name)
+    }
+
+    /// The limits of a space. ‡ They are in force for the first request, too.
+    async fn quota(&self, space: &str) -> Arc<Quota> {
+        if let Some(quota) = self.quotas.get(space) {
+            return quota;
+        }
+        if let LimitsHere::Are(limits) = self.space(space).limits_here().await {
+            self.quotas.set(space, limits);
+        }
+        self.quotas.known(space)
     }
 
     /// Errors: as many live reads as there may be are under way.
@@ -198,7 +215,7 @@ impl Door {
         let is_filled = !body.is_end_stream();
         let judged = self.judge_route(&asker, &route, &head.headers, is_filled);
         // A list has what its asker may read.
-        let is_part = matches!(route, Route::List) && self.is_somebody(&asker);
+        let is_part = matches!(route, Route::List(_)) && self.is_somebody(&asker);
         match judged {
             Err(_) if is_part => {}
             Err(fault) => {
@@ -207,8 +224,11 @@ impl Door {
             }
             Ok(()) => {}
         }
-        let is_counted = quota::is_of_the_space(&route);
-        if is_counted && let Err(fault) = self.quota.take(&asker) {
+        let quota = match quota::space_of(&route) {
+            Some(space) => Some(self.quota(space).await),
+            None => None,
+        };
+        if let Some(Err(fault)) = quota.as_ref().map(|quota| quota.take(&asker)) {
             // He sends his body all the same, and hears why nobody wants it; unless he waits to be told.
             if is_filled && !head.headers.contains_key(EXPECT) {
                 tokio::spawn(pass_over(body));
@@ -217,8 +237,10 @@ impl Door {
         }
         let teller = asker.clone();
         let answered = self.clone().routed(route, head, body, asker, scheme).await;
-        if is_counted && let Ok(Body::Whole(bytes)) = answered.as_ref().map(Response::body) {
-            self.quota.charge(&teller, bytes.len());
+        if let (Some(quota), Ok(Body::Whole(bytes))) =
+            (quota, answered.as_ref().map(Response::body))
+        {
+            quota.charge(&teller, bytes.len());
         }
         answered
     }
@@ -233,19 +255,19 @@ impl Door {
     ) -> Result<Response<Body>, Fault> {
         let query = head.uri.query().unwrap_or_default();
         match route {
-            Route::Create(path) => {
+            Route::Create(name) => {
                 let host = guard::host(&head.uri, &head.headers).unwrap_or_default();
                 let address = format!("{scheme}://{host}{}", head.uri.path());
-                self.create(path, &head.headers, (body, &asker), &address)
+                self.create(name, &head.headers, (body, &asker), &address)
                     .await
             }
-            Route::Append(path) => self.append(path, &head.headers, (body, &asker)).await,
-            Route::Read(path) => {
+            Route::Append(name) => self.append(name, &head.headers, (body, &asker)).await,
+            Route::Read(name) => {
                 let query = Query::parse(query)?;
-                self.read(path, &query, &head.headers, asker).await
+                self.read(name, &query, &head.headers, asker).await
             }
-            Route::Stand(path) => self.stand(path).await,
-            Route::Delete(path) => self.delete(path).await,
+            Route::Stand(name) => self.stand(name).await,
+            Route::Delete(name) => self.delete(name).await,
             Route::CreateLog(log) => {
                 let host = guard::host(&head.uri, &head.headers).unwrap_or_default();
                 let address = format!("{scheme}://{host}{}", head.uri.path());
@@ -269,9 +291,12 @@ impl Door {
                 let asking = self.asking(log, &head.headers, &asker)?;
                 self.delete_log(asking).await
             }
-            Route::List => self.list(&List::parse(query)?, &asker).await,
-            Route::ShowLimits => self.show_limits().await,
-            Route::SetLimits => self.set_limits(&head.headers, body, &asker).await,
+            Route::List(space) => self.list(&space, &List::parse(query)?, &asker).await,
+            Route::ShowLimits(space) => self.show_limits(&space).await,
+            Route::SetLimits(space) => {
+                let change = (&head.headers, body);
+                self.set_limits(&space, change, &asker).await
+            }
             Route::Preflight => Ok(guard::preflight()),
             Route::Description => Ok(openapi::answer()),
             Route::Health => match *self.ends.borrow() {
@@ -282,16 +307,16 @@ impl Door {
     }
 
     /// ‡ The streams that its asker may read, and no others.
-    async fn list(&self, list: &List, asker: &Asker) -> Result<Response<Body>, Fault> {
+    async fn list(&self, space: &str, list: &List, asker: &Asker) -> Result<Response<Body>, Fault> {
         let List {
             prefix,
             after,
             limit,
         } = list.clone();
-        let (listed, more) = self.space.list(prefix, after, limit).await?;
+        let (listed, more) = self.space(space).list(prefix, after, limit).await?;
         let streams: Vec<_> = listed
             .iter()
-            .filter(|listed| self.may_read(asker, &listed.path))
+            .filter(|listed| self.may_read(asker, space, &listed.path))
             .map(|listed| {
                 let place = &listed.standing.place;
                 json!({

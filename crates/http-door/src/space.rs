@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use crate::fault::Fault;
+use crate::name::SPACE;
 
 /// A space that was made is on this node after so long.
 const APPEARS_WITHIN: Duration = Duration::from_secs(5);
@@ -25,6 +26,8 @@ pub enum Space {
     Missing,
     /// Nobody can say now, for this reason.
     NotKnown(String),
+    /// A log of another kind has its name.
+    Other,
 }
 
 /// Finds spaces, and makes them. It may take a while: it is asked on a thread of its own.
@@ -38,7 +41,7 @@ pub trait Spaces: Send + Sync + 'static {
 /// One space. Clones are the same.
 #[derive(Clone)]
 pub struct Handle {
-    pub name: String,
+    pub name: Arc<str>,
     pub office: PostOffice,
     /// The machine that has the spaces.
     pub machine: MachineId,
@@ -95,12 +98,35 @@ pub fn now_ms() -> u64 {
     })
 }
 
+/// The limits of a space, as this node has them.
+pub enum LimitsHere {
+    Are(Limits),
+    /// It has no such space.
+    NotHere,
+    /// It cannot say now.
+    NotNow,
+}
+
 impl Handle {
+    /// The space of this name.
+    pub fn named(&self, name: &str) -> Handle {
+        let name = match *self.name == *name {
+            true => self.name.clone(),
+            false => name.into(),
+        };
+        Handle {
+            name,
+            ..self.clone()
+        }
+    }
+
     /// Executes a request that may write, wherever the space is led.
     ///
     /// Errors: it was refused, was not done, or nobody knows.
     pub async fn submit(&self, request: Request) -> Result<Done, Fault> {
+        // ‡ Any other space is made on purpose, as a log is: a wrong letter in an address makes none.
         let makes = matches!(request, Request::Create(_) | Request::Limit(_));
+        let makes = makes && *self.name == *SPACE;
         match self.post(request.clone()).await {
             Fate::NotHere if makes => {
                 self.make().await?;
@@ -121,7 +147,7 @@ impl Handle {
     async fn post(&self, request: Request) -> Fate {
         let (tell, told) = oneshot::channel();
         let submit = Submit {
-            space: self.name.clone(),
+            space: self.name.to_string(),
             request,
             asker: Box::new(Waits(tell)),
         };
@@ -158,7 +184,7 @@ impl Handle {
     ) -> Came<T> {
         let (tell, told) = oneshot::channel();
         let see = See {
-            space: self.name.clone(),
+            space: self.name.to_string(),
             stale,
             look: Box::new(move |seen| {
                 let came = match seen {
@@ -183,7 +209,8 @@ impl Handle {
         let (spaces, name) = (self.spaces.clone(), self.name.clone());
         let found = tokio::task::spawn_blocking(move || spaces.find(&name)).await;
         match found {
-            Ok(Space::Missing) => Fault::not_found(),
+            Ok(Space::Missing) if *self.name == *SPACE => Fault::not_found(),
+            Ok(Space::Missing | Space::Other) => Fault::no_space(&self.name),
             Ok(Space::There) => Fault::not_now("this node does not have the space, or not yet"),
             Ok(Space::NotKnown(why)) => Fault::not_now(why),
             Err(_) => stopped(),
@@ -237,13 +264,13 @@ impl Handle {
         self.look(false, look).await?
     }
 
-    /// The limits as this node has them. `None`: it cannot say now.
-    pub async fn limits_here(&self) -> Option<Limits> {
+    /// The limits as this node has them.
+    pub async fn limits_here(&self) -> LimitsHere {
         let look = |view: &View<'_>| streams::limits(&mut OfView(view)).ok();
         match self.see(true, look).await {
-            Came::Seen(limits) => limits,
-            Came::NotHere => Some(Limits::default()),
-            Came::NotNow(_) | Came::Stopped => None,
+            Came::Seen(Some(limits)) => LimitsHere::Are(limits),
+            Came::NotHere => LimitsHere::NotHere,
+            Came::Seen(None) | Came::NotNow(_) | Came::Stopped => LimitsHere::NotNow,
         }
     }
 
@@ -255,7 +282,7 @@ impl Handle {
         match self.look(false, look).await {
             Ok(usage) => usage,
             // A space that is not made yet has no limits, and nothing in it.
-            Err(fault) if fault.status == 404 => Ok(Usage::default()),
+            Err(fault) if fault.status == 404 && *self.name == *SPACE => Ok(Usage::default()),
             Err(fault) => Err(fault),
         }
     }

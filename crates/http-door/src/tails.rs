@@ -1,6 +1,6 @@
 //! Whoever waits at the tails of streams, and the bytes that came there last.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -27,15 +27,19 @@ pub const LIVE_BYTES_MAX: usize = 256 << 10;
 #[derive(Clone, Default)]
 pub struct Tails(Arc<Shared>);
 
+type Key = (u64, Arc<str>);
+
 #[derive(Default)]
 struct Shared {
-    by_stream: Mutex<HashMap<u64, Weak<Tail>>>,
+    /// By the stream's number, and the name of its space: spaces count by themselves.
+    by_stream: Mutex<BTreeMap<Key, Weak<Tail>>>,
     kept_bytes: AtomicUsize,
 }
 
 /// The tail of one stream.
 pub struct Tail {
     id: u64,
+    space: Arc<str>,
     /// Counts its moves.
     moves: watch::Sender<u64>,
     recent: tokio::sync::Mutex<VecDeque<Arc<Recent>>>,
@@ -58,30 +62,36 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Tails {
     /// The tail of this stream, for as long as somebody holds it.
-    pub fn of(&self, id: u64) -> Arc<Tail> {
+    pub fn of(&self, space: &Arc<str>, id: u64) -> Arc<Tail> {
         let mut by_stream = lock(&self.0.by_stream);
-        if let Some(tail) = by_stream.get(&id).and_then(Weak::upgrade) {
+        let key = (id, space.clone());
+        if let Some(tail) = by_stream.get(&key).and_then(Weak::upgrade) {
             return tail;
         }
         let tail = Arc::new(Tail {
             id,
+            space: space.clone(),
             moves: watch::channel(0).0,
             recent: tokio::sync::Mutex::default(),
             crowd: Crowd::default(),
             shared: self.0.clone(),
         });
-        by_stream.insert(id, Arc::downgrade(&tail));
+        by_stream.insert(key, Arc::downgrade(&tail));
         tail
     }
 
-    /// These tails moved.
+    /// These tails moved, in some space: another's stream of the same number is looked at in vain.
     pub fn moved(&self, streams: &[u64]) {
         let by_stream = lock(&self.0.by_stream);
         if by_stream.is_empty() {
             return;
         }
-        let held = streams.iter().filter_map(|id| by_stream.get(id)?.upgrade());
-        let held: Vec<Arc<Tail>> = held.collect();
+        let of = |id: u64| {
+            let all = by_stream.range((id, Arc::default())..);
+            all.take_while(move |((of, _), _)| *of == id)
+        };
+        let held = streams.iter().flat_map(|id| of(*id));
+        let held: Vec<Arc<Tail>> = held.filter_map(|(_, tail)| tail.upgrade()).collect();
         // A tail that is dropped here would want the lock.
         drop(by_stream);
         held.iter().for_each(|tail| tail.moved());
@@ -108,12 +118,13 @@ impl Tails {
 impl Drop for Tail {
     fn drop(&mut self) {
         let mut by_stream = lock(&self.shared.by_stream);
+        let key = (self.id, self.space.clone());
         // Another may have its place by now.
         if by_stream
-            .get(&self.id)
+            .get(&key)
             .is_some_and(|held| held.strong_count() == 0)
         {
-            by_stream.remove(&self.id);
+            by_stream.remove(&key);
         }
         drop(by_stream);
         let kept: usize = self

@@ -6,13 +6,14 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, LOCATION};
 use hyper::{Response, StatusCode};
-use streams::{Answer, Append, Create, Path, Place, Request, json};
+use streams::{Answer, Append, Create, Place, Request, json};
 use tokio::sync::SemaphorePermit;
 use tokio::time::timeout;
 
 use crate::body::Body;
 use crate::fault::Fault;
 use crate::headers;
+use crate::name::Name;
 use crate::read::set;
 use crate::rights::Asker;
 use crate::serve::Door;
@@ -121,15 +122,15 @@ impl Door {
 
     pub async fn create(
         &self,
-        path: Path,
+        Name { space, path }: Name,
         headers: &HeaderMap,
         (body, asker): (Incoming, &Asker),
         address: &str,
     ) -> Result<Response<Body>, Fault> {
         let media = headers::media(headers)?;
-        let (lifetime, fork) = (headers::lifetime(headers)?, headers::fork(headers)?);
+        let (lifetime, fork) = (headers::lifetime(headers)?, headers::fork(headers, &space)?);
         let mut body = self.take(headers, body).await?;
-        self.quota.charge(asker, body.bytes.len());
+        self.quotas.known(&space).charge(asker, body.bytes.len());
         let is_json = media.as_ref().is_some_and(streams::MediaType::is_json);
         if is_json && !body.bytes.is_empty() {
             body.bytes = messages(&body.bytes)?;
@@ -144,7 +145,7 @@ impl Door {
             must_be_new: headers::must_be_new(headers),
         };
         let create = Request::Create(Box::new(create));
-        let (place, status) = match self.space.submit(create).await?.answer {
+        let (place, status) = match self.space(&space).submit(create).await?.answer {
             Answer::Created(place) => (place, StatusCode::CREATED),
             Answer::Found(place) => (place, StatusCode::OK),
             Answer::Refused(refusal) => return Err(Fault::of(refusal)),
@@ -163,14 +164,14 @@ impl Door {
 
     pub async fn append(
         &self,
-        path: Path,
+        Name { space, path }: Name,
         headers: &HeaderMap,
         (body, asker): (Incoming, &Asker),
     ) -> Result<Response<Body>, Fault> {
         let (sequence, producer) = (headers::sequence(headers)?, headers::producer(headers)?);
         let (expected, closes) = (headers::expected(headers)?, headers::closes(headers));
         let mut body = self.take(headers, body).await?;
-        self.quota.charge(asker, body.bytes.len());
+        self.quotas.known(&space).charge(asker, body.bytes.len());
         let has_bytes = !body.bytes.is_empty();
         let mut media = None;
         match body.bytes.is_empty() {
@@ -207,7 +208,7 @@ impl Door {
             expected,
         };
         let append = Request::Append(Box::new(append));
-        let done = self.space.submit(append).await?;
+        let done = self.space(&space).submit(append).await?;
         let (place, produced, is_new) = match done.answer {
             Answer::Appended { place, produced } => (place, produced, true),
             Answer::Known { place, produced } => (place, produced, false),
@@ -233,8 +234,13 @@ impl Door {
         Ok(response)
     }
 
-    pub async fn delete(&self, path: Path) -> Result<Response<Body>, Fault> {
-        match self.space.submit(Request::Delete { path }).await?.answer {
+    pub async fn delete(&self, Name { space, path }: Name) -> Result<Response<Body>, Fault> {
+        match self
+            .space(&space)
+            .submit(Request::Delete { path })
+            .await?
+            .answer
+        {
             Answer::Deleted => {
                 let mut response = Response::new(Body::empty());
                 *response.status_mut() = StatusCode::NO_CONTENT;

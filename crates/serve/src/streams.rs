@@ -158,7 +158,7 @@ pub fn start(
         figures: figures.clone(),
         listener,
         space: Handle {
-            name: http_door::SPACE.to_owned(),
+            name: http_door::SPACE.into(),
             office,
             machine: SPACES,
             spaces: Arc::new(ByClient { node: node.clone() }),
@@ -254,7 +254,8 @@ impl http_door::Spaces for ByClient {
     fn find(&self, name: &str) -> Space {
         match self.client().log(name) {
             Ok(log) if log.kind == LogKind::Streams.to_string() => Space::There,
-            Ok(log) => Space::NotKnown(other_kind(name, &log.kind)),
+            Ok(log) if name == http_door::SPACE => Space::NotKnown(other_kind(name, &log.kind)),
+            Ok(_) => Space::Other,
             Err(AdminError::UnknownLog { .. }) => Space::Missing,
             Err(error) => Space::NotKnown(error.to_string()),
         }
@@ -270,7 +271,7 @@ impl http_door::Spaces for ByClient {
             Ok(_) => Ok(()),
             Err(AdminError::Exists { .. }) => match self.find(name) {
                 Space::NotKnown(why) => Err(why),
-                Space::There | Space::Missing => Ok(()),
+                Space::There | Space::Missing | Space::Other => Ok(()),
             },
             Err(error) => Err(error.to_string()),
         }

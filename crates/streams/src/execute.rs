@@ -18,7 +18,7 @@ use crate::rows::{Page, Rows, View};
 use crate::stored::{self, BEGINS, GOES_ON, Stream, Tail};
 
 pub use append::{PRODUCER_KEPT_MS, PRODUCERS_MAX};
-pub use create::{FORK_DEPTH_MAX, STREAMS_MAX};
+pub use create::{FORK_DEPTH_MAX, STREAMS_MAX, STREAMS_USUAL};
 
 /// Why a request does not go on.
 enum End<S> {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::execute::STREAMS_MAX;
+use crate::execute::{STREAMS_MAX, STREAMS_USUAL};
 
 /// Bytes of a stream are counted in blocks of this size, a begun one as a whole: so an append writes the count only when it begins one.
 pub const BLOCK_BYTES: u64 = 4_096;
@@ -87,7 +87,7 @@ impl Limits {
 
     /// Streams that there may be.
     pub fn streams_max(&self) -> u64 {
-        self.streams.unwrap_or(STREAMS_MAX).min(STREAMS_MAX)
+        self.streams.unwrap_or(STREAMS_USUAL)
     }
 
     /// Errors: a sentence. Nothing is changed then.
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(limits.of("other").requests_per_s, Some(10));
         assert_eq!(
             (limits.bytes, limits.streams_max()),
-            (Some(1 << 20), STREAMS_MAX)
+            (Some(1 << 20), STREAMS_USUAL)
         );
         let second = LimitsChange {
             named: BTreeMap::from([("ci".to_owned(), None)]),

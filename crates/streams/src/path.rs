@@ -29,7 +29,7 @@ pub enum BadPath {
     #[error("names below __ds are the protocol's own: begin the stream's name with something else")]
     Reserved,
     #[error(
-        "a name that begins with @ is that of a space, and this server has the space default alone: begin the stream's name with something else"
+        "a name that begins with @ is that of a space: begin the stream's name with something else"
     )]
     Space,
 }

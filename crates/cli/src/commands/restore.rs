@@ -8,7 +8,6 @@ use client::backup::{MachineKind, RestoreError, RestoreOptions, Restored};
 use serde::Serialize;
 
 use super::backup::{bar, of_wrong, open, spooled};
-use super::stream::SPACE;
 use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
@@ -117,14 +116,7 @@ impl Arguments {
             true => show::print_json(&outcome(&restored)),
             false => {
                 let saved = header.state.map(|_| header.kind);
-                show::print(render(&restored, saved))?;
-                if saved == Some(MachineKind::Streams) && restored.log != SPACE {
-                    eprintln!(
-                        "logberg: nodes serve streams of the space {} alone: these are read by nobody",
-                        SPACE
-                    );
-                }
-                Ok(())
+                show::print(render(&restored, saved))
             }
         }
     }

@@ -19,8 +19,8 @@ use self::reading::{Read, Tail};
 use crate::confirm::confirmed;
 use crate::global::Global;
 
-/// The space that nodes serve.
-pub const SPACE: &str = "default";
+/// The space whose streams are named by their paths alone.
+const SPACE: &str = "default";
 
 /// Named streams over HTTP: make, append, read, fork, close, delete
 #[derive(Debug, Args)]
@@ -28,11 +28,15 @@ pub const SPACE: &str = "default";
 Nodes serve them where they were started with --http, and `logberg dev` does. Any node takes any
 request; where one is silent the next one is asked. What docs/http.md says of streams holds here.
 
+A name is one of the space \"default\"; @SPACE/NAME is one of another, which is made as a log is
+(`logberg log create team --kind streams`) and has a leader, limits and backups of its own.
+
 Example:
   logberg stream put chat --type text/plain
   echo hello | logberg stream append chat
   logberg stream read chat
-  logberg stream tail chat --http 10.0.0.1:4437,10.0.0.2:4437")]
+  logberg stream tail chat --http 10.0.0.1:4437,10.0.0.2:4437
+  logberg stream put @team/chat --type text/plain")]
 pub struct Arguments {
     /// Where nodes serve streams, in the order in which they are asked
     #[arg(
@@ -73,7 +77,10 @@ Example:
     Read(Read),
     Tail(Tail),
     /// List streams
-    #[command(after_help = "Example:\n  logberg stream ls jobs/ --json")]
+    #[command(after_help = "\
+Example:
+  logberg stream ls jobs/ --json
+  logberg stream ls @team/                # those of another space")]
     Ls {
         /// Only names that begin so
         #[arg(value_name = "PREFIX", default_value = "")]
@@ -209,16 +216,25 @@ fn close(doors: &mut Doors, name: &str) -> Result<String> {
     Ok(answer.tail())
 }
 
+/// The space that stands before a name, and the rest of it.
+fn in_space(name: &str) -> (&str, &str) {
+    match name.strip_prefix('@') {
+        None => (SPACE, name),
+        Some(rest) => rest.split_once('/').unwrap_or((rest, "")),
+    }
+}
+
 fn list(doors: &mut Doors, prefix: &str, global: &Global) -> Result<()> {
     let mut all: Vec<Json> = Vec::new();
     let mut after: Option<String> = None;
+    let (space, prefix) = in_space(prefix);
     loop {
-        let mut path = format!("/v1/list/default?prefix={}", doors::encoded(prefix));
+        let mut path = format!("/v1/list/{space}?prefix={}", doors::encoded(prefix));
         if let Some(after) = &after {
             path += &format!("&after={}", doors::encoded(after));
         }
         let answer = doors.ask("GET", &path, &[], None, Twice::IsOnce)?;
-        answer.check("default")?;
+        answer.check(space)?;
         let page: Json = serde_json::from_slice(&answer.body).map_err(|_| {
             Failure::new(Kind::Corrupt, "a node answered with a list that is no JSON")
         })?;

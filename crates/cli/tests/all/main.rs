@@ -54,6 +54,7 @@ mod sharded;
 mod slots_and_nodes;
 mod slots_moved;
 mod sockets;
+mod spaces;
 mod standing;
 mod starting;
 mod strangers;

@@ -350,8 +350,11 @@ fn the_doors_for_keys_and_streams_ask_for_tokens_too() {
         "read,append on key/app:*",
         "--allow",
         "read on stream/default/chat/*",
+        "--allow",
+        "read,append,create on stream/team/*",
     ]);
     let app = app.trim();
+    at_socket(&["log", "create", "team", "--kind", "streams"]);
     at_socket(&["auth", "enable"]);
     wait_for(
         || {
@@ -388,6 +391,17 @@ fn the_doors_for_keys_and_streams_ask_for_tokens_too() {
     assert_eq!(put("/v1/stream/chat/1", Some(app), "more"), 403);
     assert_eq!(get("/healthz", None).status, 200);
     let listed = get("/v1/list/default", Some(app)).text();
+    assert!(listed.contains("chat/1"), "{listed}");
+    // What is granted in one space is granted in no other.
+    wait_for(
+        || (put("/v1/stream/@team/chat/1", Some(app), "ours") == 201).then_some(()),
+        || node.said(),
+    );
+    assert_eq!(get("/v1/stream/@team/chat/1", Some(app)).text(), "ours");
+    assert_eq!(get("/v1/stream/@other/chat/1", Some(app)).status, 404);
+    assert_eq!(put("/v1/stream/@other/chat/1", Some(app), ""), 403);
+    assert_eq!(get("/v1/stream/@team/chat/1", None).status, 401);
+    let listed = get("/v1/list/team", Some(app)).text();
     assert!(listed.contains("chat/1"), "{listed}");
     // The command line shows its token over HTTP, too.
     let file = place.path().join("app.token");

@@ -58,7 +58,7 @@ fn parameters_that_are_described_are_read_and_no_others_are() {
     assert_eq!(told(&paths["/v1/stream/{name}"]["get"]), read);
     assert_eq!(told(&paths["/v1/log/{name}"]["get"]), read_log);
     for method in ["get", "head"] {
-        assert_eq!(told(&paths["/v1/list/default"][method]), list);
+        assert_eq!(told(&paths["/v1/list/{name}"][method]), list);
     }
     // A log that is asked where it stands needs only what of it is meant.
     assert!(told(&paths["/v1/log/{name}"]["head"]).is_subset(&read_log));

@@ -17,7 +17,7 @@ const KEPT_OUT: &[u16] = &[403]; // guard::check, Door::judge
 const NO_GOOD_TOKEN: &[u16] = &[401]; // Door::asker
 const FULL: &[u16] = &[503]; // Door::admitted
 const TOO_MUCH: &[u16] = &[429]; // Quota::take
-const BAD_ADDRESS: &[u16] = &[400]; // route::stream_path, log_name
+const BAD_ADDRESS: &[u16] = &[400]; // Name::in_address, log_name, space_name
 const UNREADABLE: &[u16] = &[500]; // space::fault_of
 const BAD_BODY: &[u16] = &[400, 408, 413]; // Door::take
 const BAD_UPLOAD: &[u16] = &[400, 408]; // Upload::next
@@ -161,10 +161,10 @@ fn answered(method: &Method, route: &Route) -> Statuses {
         Route::StandLog(_) => of(&[&[200], &log, &of_log_read()]),
         Route::DeleteLog(_) => of(&[&[204], &log]),
         // Without a space there is no list.
-        Route::List => of(&[&[200, 400, 404], &any, TOO_MUCH, UNREADABLE]),
+        Route::List(_) => of(&[&[200, 404], &any, BAD_ADDRESS, TOO_MUCH, UNREADABLE]),
         // ‡ Whom no grant tells of the cluster is told the same as of what is not there.
-        Route::ShowLimits => of(&[&[200, 404], &any, UNREADABLE]),
-        Route::SetLimits => of(&[&[200, 404], &any, BAD_BODY, PACKED, UNREADABLE]),
+        Route::ShowLimits(_) => of(&[&[200, 404], &any, BAD_ADDRESS, UNREADABLE]),
+        Route::SetLimits(_) => of(&[&[200, 404], &any, BAD_BODY, PACKED, UNREADABLE]),
         Route::Health | Route::Description => of(&[&[200], &any]),
         Route::Preflight => unreachable!("{method}: it was answered above"),
     }

@@ -14,7 +14,9 @@ use crate::stored::{Asked, AskedFork, Closed, Numbers, Segment, Stream, Tail};
 /// More streams than that are not made in a millisecond. Of 16 digits half are left to the time, which lasts until 2128; then ids are counted on.
 const IDS_PER_MS: u64 = 1_000;
 /// Streams in a space.
-pub const STREAMS_MAX: u64 = 1_000_000;
+pub const STREAMS_MAX: u64 = 100_000_000;
+/// … where no limit of the space says otherwise.
+pub const STREAMS_USUAL: u64 = 1_000_000;
 /// A fork has the bytes of so many other streams at most.
 pub const FORK_DEPTH_MAX: usize = 64;
 
@@ -60,11 +62,11 @@ impl<R: Rows> Space<'_, R> {
         };
         let body = messages.map_err(|error| End::Refused(Refusal::NotJson(error.to_string())))?;
         let mut numbers: Numbers = self.row(keys::NUMBERS)?.unwrap_or_default();
-        let streams_max = self.limits()?.streams_max();
-        if numbers.streams >= streams_max {
-            return Err(End::Refused(match streams_max {
-                STREAMS_MAX => Refusal::ManyStreams,
-                streams => Refusal::StreamsLimit { streams },
+        let limits = self.limits()?;
+        if numbers.streams >= limits.streams_max() {
+            return Err(End::Refused(match limits.streams {
+                None => Refusal::ManyStreams,
+                Some(streams) => Refusal::StreamsLimit { streams },
             }));
         }
         let now_ms = self.rows.time_ms();

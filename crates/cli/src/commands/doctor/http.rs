@@ -1,5 +1,6 @@
 //! The doors for HTTP of the cluster that answers, and the space of streams behind them.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -7,9 +8,10 @@ use client::Client;
 use client::admin::{LogStatus, Status};
 
 use super::finding::Finding;
-use crate::commands::stream::SPACE;
 
 const CHECK: &str = "streams over HTTP";
+/// The kind of logs that are spaces.
+const STREAMS: &str = "streams";
 /// A door takes a connection within so long.
 const TAKES_WITHIN: Duration = Duration::from_secs(1);
 
@@ -50,7 +52,20 @@ pub fn findings(client: &Client) -> Vec<Finding> {
             unreached,
         }
     });
-    judge(&seen.collect::<Vec<_>>())
+    let seen: Vec<Seen> = seen.collect();
+    judge(&seen, &spaces(client, &seen))
+}
+
+/// Logs of machines say that they have a state, and which machine it is says the directory.
+fn spaces(client: &Client, seen: &[Seen]) -> Vec<String> {
+    let logs = seen.iter().filter_map(|seen| seen.status.as_ref());
+    let logs = logs.flat_map(|status| &status.logs);
+    let names = logs
+        .filter(|log| log.state.is_some())
+        .map(|log| log.name.clone());
+    let names: BTreeSet<String> = names.collect();
+    let is_space = |name: &String| client.log(name).is_ok_and(|log| log.kind == STREAMS);
+    names.into_iter().filter(is_space).collect()
 }
 
 /// Errors: it takes no connection, for this reason.
@@ -66,30 +81,30 @@ fn reach(door: &str) -> Result<(), String> {
     Err(why)
 }
 
-/// The space as a node has it.
-fn space(seen: &Seen) -> Option<&LogStatus> {
+/// A space as a node has it.
+fn space<'a>(seen: &'a Seen, name: &str) -> Option<&'a LogStatus> {
     let logs = &seen.status.as_ref()?.logs;
-    logs.iter().find(|log| log.name == SPACE)
+    logs.iter().find(|log| log.name == name)
 }
 
-fn judge(seen: &[Seen]) -> Vec<Finding> {
+fn judge(seen: &[Seen], spaces: &[String]) -> Vec<Finding> {
     let doors: Vec<&Seen> = seen.iter().filter(|seen| seen.door.is_some()).collect();
     if doors.is_empty() {
         return Vec::new();
     }
     let mut findings: Vec<Finding> = doors.iter().filter_map(|seen| unreached(seen)).collect();
-    let is_there = seen.iter().any(|seen| space(seen).is_some());
-    if is_there {
-        findings.extend(doors.iter().filter_map(|seen| without_rows(seen)));
-        findings.extend(unled(seen));
+    for space in spaces {
+        findings.extend(doors.iter().filter_map(|seen| without_rows(seen, space)));
+        findings.extend(unled(seen, space));
     }
     let alive = doors.iter().filter(|seen| seen.alive).count();
     if findings.is_empty() {
-        let space = match is_there {
-            true => "each with the streams of the space",
-            false => "no stream was made yet",
+        let streams = match spaces {
+            [] => "no stream was made yet".to_owned(),
+            [_] => "each with the streams of the space".to_owned(),
+            spaces => format!("each with the streams of {} spaces", spaces.len()),
         };
-        let found = format!("{alive} node(s) answer over HTTP, {space}");
+        let found = format!("{alive} node(s) answer over HTTP, {streams}");
         findings.push(Finding::ok(CHECK, found));
     }
     findings
@@ -112,14 +127,14 @@ fn unreached(seen: &Seen) -> Option<Finding> {
 }
 
 /// A door whose node has no rows of the space refuses all of its streams.
-fn without_rows(seen: &Seen) -> Option<Finding> {
+fn without_rows(seen: &Seen, name: &str) -> Option<Finding> {
     let id = seen.id;
     let status = seen.status.as_ref()?;
-    match space(seen) {
+    match space(seen, name) {
         None => Some(Finding::better(
             CHECK,
             format!(
-                "node {id} has a door, and no replica of the space {SPACE}: it answers 503 for each stream"
+                "node {id} has a door, and no replica of the space {name}: it answers 503 for each stream"
             ),
             format!(
                 "give clients the doors of the others, or make node {id} a member of all logs: logberg members add"
@@ -132,7 +147,7 @@ fn without_rows(seen: &Seen) -> Option<Finding> {
                 .iter()
                 .any(|weight| weight.node == status.node && weight.auxiliary);
             (!is_whole).then(|| {
-                let found = format!("node {id} does not have the whole state of the space {SPACE}: its door answers 503");
+                let found = format!("node {id} does not have the whole state of the space {name}: its door answers 503");
                 let change = match is_auxiliary {
                     true => format!("give clients the doors of the others: node {id} is an auxiliary, and keeps no state"),
                     false => "wait until it is copied (logberg status); read the node's log if it does not come".to_owned(),
@@ -143,13 +158,13 @@ fn without_rows(seen: &Seen) -> Option<Finding> {
     }
 }
 
-fn unled(seen: &[Seen]) -> Option<Finding> {
-    let logs: Vec<&LogStatus> = seen.iter().filter_map(space).collect();
+fn unled(seen: &[Seen], name: &str) -> Option<Finding> {
+    let logs: Vec<&LogStatus> = seen.iter().filter_map(|seen| space(seen, name)).collect();
     let is_led = logs.iter().any(|log| log.role == "leader");
     (!logs.is_empty() && !is_led && seen.iter().all(|seen| !seen.alive || seen.status.is_some())).then(|| {
         Finding::must(
             CHECK,
-            format!("nobody leads the space {SPACE}: streams are read with stale=1 alone, and not appended to"),
+            format!("nobody leads the space {name}: its streams are read with stale=1 alone, and not appended to"),
             "start the silent nodes that host it (docs/first-aid.md, \"No majority\")",
         )
     })
@@ -168,6 +183,8 @@ mod tests {
 
     use super::super::finding::Verdict;
     use super::*;
+
+    const SPACE: &str = "default";
 
     fn seen(id: u64, role: Option<&str>, whole: bool) -> Seen {
         let log = role.map(|role| LogStatus {
@@ -192,8 +209,14 @@ mod tests {
         }
     }
 
+    /// The spaces that these nodes have.
+    fn spaces_of(seen: &[Seen]) -> Vec<String> {
+        let is_there = seen.iter().any(|seen| space(seen, SPACE).is_some());
+        is_there.then(|| SPACE.to_owned()).into_iter().collect()
+    }
+
     fn judged(seen: &[Seen]) -> Vec<(Verdict, String)> {
-        let findings = judge(seen).into_iter();
+        let findings = judge(seen, &spaces_of(seen)).into_iter();
         findings
             .map(|finding| (finding.verdict, finding.found))
             .collect()
@@ -235,7 +258,7 @@ mod tests {
             weight: 0,
             auxiliary: true,
         }];
-        let told = judge(&[leads(), copied]);
+        let told = judge(&[leads(), copied], &[SPACE.to_owned()]);
         let change = told[0].change.as_deref().expect("it helps");
         assert!(change.contains("auxiliary"), "{change}");
         let mut away = seen(2, Some("follower"), true);

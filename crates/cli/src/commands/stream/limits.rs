@@ -8,7 +8,7 @@ use terminal::show;
 use wire::quantity;
 
 use super::SPACE;
-use super::doors::{Doors, Twice};
+use super::doors::{Doors, Twice, encoded};
 use crate::global::Global;
 
 /// Show or change how much the space may hold, and be asked for each second
@@ -24,8 +24,12 @@ Example:
   logberg stream limits --keep 100GiB --streams 50000
   logberg stream limits --each --requests 200 --bytes 10MiB        # each token that has none of its own
   logberg stream limits --principal ci --requests 2000
-  logberg stream limits --principal ci --like-all")]
+  logberg stream limits --principal ci --like-all
+  logberg stream limits --space team --streams 1000")]
 pub struct Limits {
+    /// The space whose limits they are
+    #[arg(long, value_name = "SPACE", default_value = SPACE)]
+    space: String,
     /// Requests a second
     #[arg(long, value_name = "N|none", value_parser = number)]
     requests: Option<Limit>,
@@ -102,7 +106,7 @@ impl Limits {
     }
 
     pub fn run(self, doors: &mut Doors, global: &Global) -> Result<()> {
-        let path = format!("/v1/limits/{SPACE}");
+        let path = format!("/v1/limits/{}", encoded(&self.space));
         let change = self.change();
         if change.is_none() && (self.each || self.principal.is_some()) {
             let sentence =
@@ -164,6 +168,7 @@ mod tests {
 
     fn none() -> Limits {
         Limits {
+            space: SPACE.to_owned(),
             requests: None,
             bytes: None,
             streams: None,

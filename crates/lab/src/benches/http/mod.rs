@@ -34,7 +34,7 @@ use client::{Client, Timeouts};
 use appends::{Load, Turns};
 use bench::latency::rounded;
 use floor::Floor;
-use report::{Peak, Report};
+use report::{Peak, Report, Restart};
 use target::Target;
 use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
@@ -56,6 +56,7 @@ and another server of the Durable Streams Protocol: with --floor the vendor's ow
 cargo install durable-streams --root DIR), with --reference one that you started before. Then one writer
 sends 100 messages a second, for 10 s, to readers of events at all three nodes: one thread
 with an epoll, which looks for each message's number and passes over the rest. At the end the streams' lengths are held to what was answered: ends with 1 if an append is lost or there twice.
+Last all nodes are killed and started, until each answers for a stream.
 
 Example:
   logberg-lab bench http
@@ -123,6 +124,8 @@ const POLL: Duration = Duration::from_millis(20);
 const WARM_UP: Duration = Duration::from_millis(500);
 /// More appends than that a second are not to be expected, and so many bytes stand around each.
 const PER_S_MAX: f64 = 20_000.0;
+/// Streams beside those that are appended to.
+const OTHER_STREAMS: u64 = 1_000;
 /// A stream that was made.
 const STREAM_BYTES: f64 = 600.0;
 const AROUND: f64 = 300.0;
@@ -184,9 +187,13 @@ impl Arguments {
             whole_reads: Vec::new(),
             lost_appends: 0,
             doubled_appends: 0,
+            peaks_of_appends: Vec::new(),
             peaks: Vec::new(),
+            restart: Restart::default(),
             machine,
         };
+        let streams: u64 = self.streams.iter().map(|streams| u64::from(*streams)).sum();
+        ours.allow(streams + OTHER_STREAMS)?;
         watch.add_steps((self.clients.len() * self.streams.len()) as u64);
         for streams in &self.streams {
             watch.says(format!("making {streams} streams"));
@@ -228,6 +235,7 @@ impl Arguments {
             report.lost_appends += answered.saturating_sub(there);
             report.doubled_appends += there.saturating_sub(answered + unknown);
         }
+        report.peaks_of_appends = nodes.peaks(leader)?;
         let urls: Vec<String> = (1..=NODES).map(|node| nodes.url(node)).collect();
         for readers in self.readers.iter().filter(|readers| **readers > 0) {
             watch.says(format!("{readers} readers of events"));
@@ -236,12 +244,9 @@ impl Arguments {
             report.fanouts.push(fanout);
         }
         self.read_whole(&nodes, leader, &watch, &mut report)?;
-        for node in 1..=NODES {
-            report.peaks.push(Peak {
-                is_leader: node == leader,
-                rss_mb: rounded(peak_rss_bytes(nodes.pid(node)?)? as f64 / 1e6),
-            });
-        }
+        report.peaks = nodes.peaks(leader)?;
+        watch.says("killing all nodes, and starting them");
+        report.restart = nodes.restart(streams)?;
         drop(nodes);
         Ok(report)
     }
@@ -344,6 +349,44 @@ impl Nodes {
         }
         let cpu = self.cpu()?;
         Ok(fanout::Cost { cpu, rss_bytes })
+    }
+
+    fn peaks(&self, leader: u32) -> Result<Vec<Peak>> {
+        let peak = |node| -> Result<Peak> {
+            Ok(Peak {
+                is_leader: node == leader,
+                rss_mb: rounded(peak_rss_bytes(self.pid(node)?)? as f64 / 1e6),
+            })
+        };
+        (1..=NODES).map(peak).collect()
+    }
+
+    /// Kills all, and starts them together.
+    fn restart(&self, streams: u64) -> Result<Restart> {
+        self.cluster.kill_all()?;
+        let begun = Instant::now();
+        self.cluster.launch()?;
+        let mut restart = Restart {
+            streams,
+            ..Restart::default()
+        };
+        for node in 1..=NODES {
+            let door = Target::new(&self.url(node), 1);
+            while !door.is_there("first") {
+                go_on()?;
+                if begun.elapsed() > READY {
+                    bail!("node {node} does not answer, {READY:?} after its start");
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+            let ms = begun.elapsed().as_secs_f64() * 1e3;
+            restart.answers_after_ms.push(rounded(ms));
+        }
+        for node in 1..=NODES {
+            let rss_bytes = testbed::process::rss_bytes(self.pid(node)?)?;
+            restart.rss_mb.push(rounded(rss_bytes as f64 / 1e6));
+        }
+        Ok(restart)
     }
 
     fn raw_p50_ms(&self, bytes: usize, length: appends::Length) -> Result<f64> {

@@ -20,7 +20,10 @@ pub struct Report {
     pub lost_appends: u64,
     /// There, beyond all that were answered and all of which nobody knows.
     pub doubled_appends: u64,
+    /// Behind the appends, before anybody reads.
+    pub peaks_of_appends: Vec<Peak>,
     pub peaks: Vec<Peak>,
+    pub restart: Restart,
     pub machine: Machine,
 }
 
@@ -62,6 +65,30 @@ pub struct WholeRead {
 pub struct Peak {
     pub is_leader: bool,
     pub rss_mb: f64,
+}
+
+/// All nodes were killed, and started together.
+#[derive(Debug, Default, Serialize)]
+pub struct Restart {
+    /// That there were.
+    pub streams: u64,
+    /// From there on until each answers for a stream, with all that was answered before.
+    pub answers_after_ms: Vec<f64>,
+    /// As much memory they have by then.
+    pub rss_mb: Vec<f64>,
+}
+
+fn shown_peaks(peaks: &[Peak]) -> String {
+    let shown = peaks.iter().map(|peak| {
+        let role = if peak.is_leader { "leader" } else { "follower" };
+        format!("{role} {} MB", peak.rss_mb)
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn listed(values: &[f64]) -> String {
+    let shown = values.iter().map(f64::to_string);
+    shown.collect::<Vec<_>>().join(", ")
 }
 
 impl Report {
@@ -119,13 +146,20 @@ impl Report {
                 show::print(format!("failed with {} clients: {why}", cell.clients))?;
             }
         }
-        let peaks = self.peaks.iter().map(|peak| {
-            let role = if peak.is_leader { "leader" } else { "follower" };
-            format!("{role} {} MB", peak.rss_mb)
-        });
+        let Restart {
+            streams,
+            answers_after_ms,
+            rss_mb,
+        } = &self.restart;
         show::print(format!(
-            "peak memory: {}; appends lost: {}, doubled: {}",
-            peaks.collect::<Vec<_>>().join(", "),
+            "killed and started with {streams} streams: each answers after {} ms, and has {} MB",
+            listed(answers_after_ms),
+            listed(rss_mb)
+        ))?;
+        show::print(format!(
+            "peak memory: {}, of appends alone: {}; appends lost: {}, doubled: {}",
+            shown_peaks(&self.peaks),
+            shown_peaks(&self.peaks_of_appends),
             self.lost_appends,
             self.doubled_appends
         ))

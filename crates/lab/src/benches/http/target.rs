@@ -126,6 +126,21 @@ impl Target {
         })
     }
 
+    /// Whether this server answers for the first of these streams.
+    pub fn is_there(&self, prefix: &str) -> bool {
+        let asked = self.agent.head(self.of_stream(prefix, 0)).call();
+        asked.is_ok_and(|answer| answer.status().is_success())
+    }
+
+    /// Lets there be so many streams. Our own servers alone know such a limit.
+    pub fn allow(&self, streams: u64) -> Result<()> {
+        let url = self.url.replace("/v1/stream", "/v1/limits/default");
+        let change = format!("{{\"streams\":{streams}}}");
+        let patch = self.agent.patch(&url);
+        check(&url, patch.send(change.as_bytes())?)?;
+        Ok(())
+    }
+
     /// The bytes of all streams whose names begin so. Our own servers alone tell that.
     pub fn bytes_of(&self, prefix: &str) -> Result<u64> {
         let lists = self.url.replace("/v1/stream", "/v1/list/default");
