@@ -37,16 +37,21 @@ impl Default for Answers {
 impl Answers {
     /// Errors: others hold so many that there is no room.
     pub fn hold(&self, bytes: Vec<u8>) -> Result<Bytes, Fault> {
+        self.try_hold(bytes).map_err(|_| {
+            Fault::not_now("this node holds as many bytes for readers as it may, who take none")
+        })
+    }
+
+    /// Errors: as [`Answers::hold`]. The bytes come back.
+    pub fn try_hold(&self, bytes: Vec<u8>) -> Result<Bytes, Vec<u8>> {
         if bytes.len() <= PIECE {
             return Ok(Bytes::from(bytes));
         }
         let pieces = u32::try_from(bytes.len().div_ceil(PIECE)).unwrap_or(u32::MAX);
-        let full = |_| {
-            Fault::not_now("this node holds as many bytes for readers as it may, who take none")
-        };
-        let room = self.0.clone().try_acquire_many_owned(pieces);
-        let _room = room.map_err(full)?;
-        Ok(Bytes::from_owner(Held { bytes, _room }))
+        match self.0.clone().try_acquire_many_owned(pieces) {
+            Ok(_room) => Ok(Bytes::from_owner(Held { bytes, _room })),
+            Err(_) => Err(bytes),
+        }
     }
 }
 

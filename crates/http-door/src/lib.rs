@@ -17,7 +17,7 @@
 //! | `quota`, `limits` | how much may be asked for each second; what the space may hold, told and changed |
 //! | `rights` | tokens: who asks, and whether he may |
 //! | `headers`, `query`, `cursor` | the protocol's words |
-//! | `write`, `read`, `events` | the answers |
+//! | `write`, `read`, `whole`, `range`, `events` | the answers |
 //! | `crowd`, `flow` | a crowd that reads the same events; answers that come piece by piece |
 //! | `log` | raw logs: `contract` is what the door asks for, and `write`, `read`, `live` its answers |
 //! | `fault`, `body` | errors; bytes that are there, or come |
@@ -45,6 +45,7 @@ mod name;
 mod openapi;
 mod query;
 mod quota;
+mod range;
 mod read;
 mod rights;
 mod route;
@@ -53,6 +54,7 @@ mod serve;
 mod space;
 mod stuck;
 mod tails;
+mod whole;
 mod write;
 
 pub use bounds::Bounds;

@@ -22,6 +22,8 @@ pub struct Query {
     pub cursor: Option<u64>,
     /// As this node has it, and nobody else is asked.
     pub stale: bool,
+    /// In one answer, up to the tail.
+    pub all: bool,
     /// Events carry base64, whatever the stream's type is.
     pub base64: bool,
 }
@@ -56,10 +58,21 @@ fn once<T>(slot: &mut Option<T>, value: T, name: &str) -> Result<(), Fault> {
     }
 }
 
+fn yes_or_no(value: &str, name: &str) -> Result<bool, Fault> {
+    match value {
+        "1" | "true" => Ok(true),
+        "0" | "false" => Ok(false),
+        _ => Err(bad(
+            &format!("{name} is neither 1 nor 0"),
+            "use one of them",
+        )),
+    }
+}
+
 impl Query {
     pub fn parse(text: &str) -> Result<Query, Fault> {
         let (mut from, mut live, mut cursor) = (None, None, None);
-        let (mut stale, mut base64) = (None, None);
+        let (mut stale, mut all, mut base64) = (None, None, None);
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             match &*name {
                 "offset" => {
@@ -82,14 +95,8 @@ impl Query {
                     once(&mut live, parsed, "live")?;
                 }
                 "cursor" => once(&mut cursor, value.parse::<u64>().ok(), "cursor")?,
-                "stale" => {
-                    let is = match &*value {
-                        "1" | "true" => true,
-                        "0" | "false" => false,
-                        _ => return Err(bad("stale is neither 1 nor 0", "use one of them")),
-                    };
-                    once(&mut stale, is, "stale")?;
-                }
+                "stale" => once(&mut stale, yes_or_no(&value, "stale")?, "stale")?,
+                "all" => once(&mut all, yes_or_no(&value, "all")?, "all")?,
                 "encoding" => match &*value {
                     "base64" => once(&mut base64, true, "encoding")?,
                     _ => {
@@ -116,6 +123,7 @@ impl Query {
             // One that is no number was not ours.
             cursor: cursor.flatten(),
             stale: stale.unwrap_or(false),
+            all: all.unwrap_or(false),
             base64: base64.unwrap_or(false),
         })
     }

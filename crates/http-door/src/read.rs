@@ -85,6 +85,11 @@ impl Door {
         asked: &HeaderMap,
         asker: Asker,
     ) -> Result<Response<Body>, Fault> {
+        if Door::is_of_whole(query, asked)?
+            && let Some(answer) = self.whole(&name, query, asked, &asker).await?
+        {
+            return Ok(answer);
+        }
         let from = query.from;
         let bytes_max = match query.live {
             Live::No | Live::LongPoll => READ_BYTES_MAX,
@@ -108,7 +113,12 @@ impl Door {
 
     /// Reads what this node has. ‡ Whoever shows an offset was shown the stream as far as there, by another node perhaps: this one may be
     /// behind it, and its word that there is no such stream or offset would be taken for the cluster's. So it waits a while, and then asks.
-    async fn read_stale(&self, name: &Name, from: From, bytes_max: usize) -> Result<Read, Fault> {
+    pub async fn read_stale(
+        &self,
+        name: &Name,
+        from: From,
+        bytes_max: usize,
+    ) -> Result<Read, Fault> {
         let space = self.space(&name.space);
         let until = Instant::now() + BEHIND_FOR;
         let mut stale = true;

@@ -109,6 +109,27 @@ pub fn array(messages: &[u8]) -> Vec<u8> {
     array
 }
 
+/// The bytes of an array of so many bytes of messages.
+pub fn array_length(messages: u64) -> u64 {
+    match messages {
+        0 => 2,
+        // The last LF stands for the bracket behind.
+        messages => messages + 1,
+    }
+}
+
+/// Makes messages a part of an array, behind its first bracket.
+///
+/// `is_last`: the array ends with them.
+pub fn join(messages: &mut [u8], is_last: bool) {
+    for byte in messages.iter_mut().filter(|byte| **byte == b'\n') {
+        *byte = b',';
+    }
+    if let Some(last) = messages.last_mut().filter(|_| is_last) {
+        *last = b']';
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -118,6 +139,21 @@ mod tests {
 
     fn text(body: &str) -> String {
         String::from_utf8(messages(body.as_bytes()).expect("it is JSON")).expect("UTF-8")
+    }
+
+    #[test]
+    fn an_array_in_parts_is_the_array_and_its_length_is_known() {
+        for (first, second) in [("1\n", "{\"a\":2}\n[3]\n"), ("1\n2\n", "\"x\"\n")] {
+            let (mut begin, mut end) = (first.as_bytes().to_vec(), second.as_bytes().to_vec());
+            join(&mut begin, false);
+            join(&mut end, true);
+            let joined = [&b"["[..], &begin, &end].concat();
+            let all = array(format!("{first}{second}").as_bytes());
+            assert_eq!(joined, all);
+            let length = (first.len() + second.len()) as u64;
+            assert_eq!(array_length(length), all.len() as u64);
+        }
+        assert_eq!(array_length(0), array(b"").len() as u64);
     }
 
     #[test]

@@ -54,6 +54,11 @@ impl Read {
         self.chain.offset(self.from.position + bytes as u64)
     }
 
+    /// The offset at this position of the stream.
+    pub fn offset_of(&self, position: u64) -> Offset {
+        self.chain.offset(position)
+    }
+
     pub fn is_at_tail(&self) -> bool {
         self.next == self.standing.place.tail
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Answer {
     pub status: u16,
     headers: Vec<(String, String)>,
-    rest: BufReader<TcpStream>,
+    pub rest: BufReader<TcpStream>,
 }
 
 impl Answer {

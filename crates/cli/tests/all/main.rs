@@ -62,6 +62,7 @@ mod stream_command;
 mod streams;
 mod streams_limited;
 mod streams_saved;
+mod streams_whole;
 mod tls;
 mod tokens;
 mod trim;

@@ -12,7 +12,6 @@ mod asked;
 mod contract;
 mod fault;
 mod live;
-mod range;
 mod read;
 mod upload;
 mod write;
@@ -169,7 +168,7 @@ pub fn fault_of(why: NoLog) -> Fault {
 /// All that is read of a request's headers, each as it is understood or refused.
 #[cfg(test)]
 pub fn check_headers(asked: &hyper::HeaderMap) -> Vec<Result<(), Fault>> {
-    let range = range::Range::of(asked, |_| true);
+    let range = crate::range::Range::of(asked, |_| true);
     let within = range.map(|range| range.within(3, 100).map(|(from, to)| assert!(from < to)));
     let mut checked = vec![
         asked::check_for_log(asked),

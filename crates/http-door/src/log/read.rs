@@ -12,12 +12,12 @@ use streams::{From, Offset};
 use tokio::sync::{mpsc, oneshot};
 
 use super::contract::{End, Last, Logs, Next, NoLog, Read};
-use super::range::Range;
 use super::{Ask, Asking, Stands, known, same, stands, tag};
 use crate::body::Body;
 use crate::fault::Fault;
 use crate::headers;
 use crate::query::{Live, LogQuery};
+use crate::range::Range;
 use crate::read::set;
 use crate::serve::Door;
 

@@ -51,6 +51,7 @@ impl Wish {
             live: Live::No,
             cursor: None,
             stale: false,
+            all: false,
             base64: false,
         };
         let (asking, stream) = (self.asking.clone(), None);

@@ -144,7 +144,7 @@ fn answered(method: &Method, route: &Route) -> Statuses {
     match route {
         Route::Create(_) => of(&[&[200, 201], &stream, BAD_BODY, PACKED, &of_create(), GONE]),
         Route::Append(_) => of(&[&[200, 204], &stream, BAD_BODY, PACKED, &of_append()]),
-        Route::Read(_) => of(&[&[200, 204, 304], &stream, GONE]),
+        Route::Read(_) => of(&[&[200, 204, 206, 304, 416], &stream, GONE]),
         Route::Stand(_) => of(&[&[200], &stream, GONE]),
         Route::Delete(_) => of(&[&[204], &stream, GONE]),
         // If-None-Match, and the bytes that come with it.
