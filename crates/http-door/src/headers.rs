@@ -6,7 +6,7 @@ use hyper::header::{
     TRANSFER_ENCODING,
 };
 use jiff::Timestamp;
-use streams::{Expected, ForkFrom, Lifetime, MediaType, Offset, Place, Producer};
+use streams::{Expected, ForkFrom, Lifetime, MediaType, Offset, Place, Producer, Retention};
 
 use crate::fault::Fault;
 use crate::name::Name;
@@ -39,12 +39,13 @@ pub const CONTINUES: HeaderName = HeaderName::from_static("logberg-continues");
 /// Of a log: the first stream of a chain, and of HEAD its bytes.
 pub const STREAM: HeaderName = HeaderName::from_static("logberg-stream");
 /// Of a log: the first byte that was not trimmed.
+pub const RETENTION: HeaderName = HeaderName::from_static("logberg-retention");
 pub const FIRST_OFFSET: HeaderName = HeaderName::from_static("logberg-first-offset");
 
 /// Headers that a browser's program may send: by name, for `*` would leave `Authorization` out.
-pub const ASKED: &str = "Authorization, Content-Type, If-Match, If-None-Match, If-Range, Last-Event-ID, Logberg-Check-Body, Logberg-Continues, Logberg-Producer-Kept, Producer-Epoch, Producer-Id, Producer-Seq, Range, Stream-Closed, Stream-Expires-At, Stream-Fork-Offset, Stream-Fork-Sub-Offset, Stream-Forked-From, Stream-Seq, Stream-TTL";
+pub const ASKED: &str = "Authorization, Content-Type, If-Match, If-None-Match, If-Range, Last-Event-ID, Logberg-Check-Body, Logberg-Continues, Logberg-Producer-Kept, Logberg-Retention, Producer-Epoch, Producer-Id, Producer-Seq, Range, Stream-Closed, Stream-Expires-At, Stream-Fork-Offset, Stream-Fork-Sub-Offset, Stream-Forked-From, Stream-Seq, Stream-TTL";
 /// Headers that a browser's program may see.
-pub const EXPOSED: &str = "Accept-Ranges, Content-Range, ETag, Location, Logberg-Continues, Logberg-First-Offset, Logberg-Outcome, Logberg-Stream, Producer-Epoch, Producer-Expected-Seq, Producer-Received-Seq, Producer-Seq, Retry-After, Stream-Closed, Stream-Cursor, Stream-Expires-At, Stream-Next-Offset, Stream-SSE-Data-Encoding, Stream-TTL, Stream-Up-To-Date";
+pub const EXPOSED: &str = "Accept-Ranges, Content-Range, ETag, Location, Logberg-Continues, Logberg-First-Offset, Logberg-Outcome, Logberg-Retention, Logberg-Stream, Producer-Epoch, Producer-Expected-Seq, Producer-Received-Seq, Producer-Seq, Retry-After, Stream-Closed, Stream-Cursor, Stream-Expires-At, Stream-Next-Offset, Stream-SSE-Data-Encoding, Stream-TTL, Stream-Up-To-Date";
 
 /// Numbers that JavaScript holds exactly.
 const INTEGER_MAX: u64 = (1 << 53) - 1;
@@ -147,6 +148,32 @@ pub fn lifetime(headers: &HeaderMap) -> Result<Lifetime, Fault> {
             let ms = u64::try_from(time.as_millisecond()).map_err(|_| bad())?;
             Ok(Lifetime::Until { ms })
         }
+    }
+}
+
+/// How much of a stream is to stay.
+pub fn retention(headers: &HeaderMap) -> Result<Retention, Fault> {
+    let Some(said) = text(headers, &RETENTION)? else {
+        return Ok(Retention::default());
+    };
+    let bad = |why: wire::BadRetention| {
+        let why = why.to_string();
+        Fault::sentence(400, "bad-header", &format!("Logberg-Retention {why}"))
+    };
+    let retention: wire::Retention = said.parse().map_err(bad)?;
+    Ok(Retention {
+        bytes: retention.max_bytes,
+        age_ms: retention
+            .max_age_s
+            .map(|seconds| seconds.saturating_mul(1_000)),
+    })
+}
+
+/// A retention as it is written in a header.
+pub fn shown(retention: Retention) -> wire::Retention {
+    wire::Retention {
+        max_bytes: retention.bytes,
+        max_age_s: retention.age_ms.map(|ms| ms / 1_000),
     }
 }
 
@@ -406,6 +433,24 @@ mod tests {
     }
 
     #[test]
+    fn a_retention_is_a_size_an_age_or_both() {
+        let of = |said| retention(&headers(&[("logberg-retention", said)]));
+        let found = of("1GiB,7d").expect("a retention");
+        assert_eq!(
+            (found.bytes, found.age_ms),
+            (Some(1 << 30), Some(604_800_000))
+        );
+        assert_eq!(shown(found).to_string(), "1GiB,7d");
+        assert_eq!(of("forever"), Ok(Retention::default()));
+        assert_eq!(retention(&HeaderMap::new()), Ok(Retention::default()));
+        for wrong in ["", "7", "7d,8d", "0B", "1GiB 7d", "99999999999999999999d"] {
+            let fault = of(wrong).expect_err("it is none");
+            assert_eq!((fault.status, fault.code), (400, "bad-header"), "{wrong}");
+            assert!(!fault.remedy.is_empty(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn a_fork_names_its_source_by_the_path_of_its_address() {
         let of = |pairs: &[_]| fork(&headers(pairs), "default");
         let source = ("stream-forked-from", "/v1/stream/a%20b");
@@ -441,6 +486,7 @@ mod tests {
             PRODUCER_ID,
             PRODUCER_EPOCH,
             PRODUCER_SEQ,
+            RETENTION,
         ] {
             assert!(lists(ASKED, &name), "{name}");
         }
@@ -460,6 +506,7 @@ mod tests {
             CONTINUES,
             STREAM,
             FIRST_OFFSET,
+            RETENTION,
         ] {
             assert!(lists(EXPOSED, &name), "{name}");
         }

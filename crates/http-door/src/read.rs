@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
-use streams::{Found, From, Lifetime, READ_BYTES_MAX, Read, Standing, json};
+use streams::{Found, From, Lifetime, READ_BYTES_MAX, Read, Retention, Standing, json};
 use tokio::time::{Instant, sleep};
 
 use crate::body::Body;
@@ -40,6 +40,13 @@ pub fn found<T>(found: Found<T>) -> Result<T, Fault> {
             "the offset is of another stream, or of one of this name that is gone",
             "read from the beginning, with offset=-1",
         )),
+        Found::Trimmed { first } => Err(Fault::new(
+            410,
+            "trimmed",
+            "the stream's retention took away what stood at this offset",
+            "go on at Logberg-First-Offset, where what is left begins, or with offset=-1",
+        )
+        .header(headers::FIRST_OFFSET, first)),
         Found::WrongOffset => Err(Fault::new(
             400,
             "bad-offset",
@@ -71,6 +78,14 @@ impl Door {
                     set(headers, headers::EXPIRES_AT, time);
                 }
             }
+        }
+        set(headers, headers::FIRST_OFFSET, standing.first);
+        if standing.retention != Retention::default() {
+            set(
+                headers,
+                headers::RETENTION,
+                headers::shown(standing.retention),
+            );
         }
         if standing.place.is_closed {
             set(headers, headers::CLOSED, "true");

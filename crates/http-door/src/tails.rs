@@ -180,6 +180,7 @@ impl Tail {
             Found::Deleted => Found::Deleted,
             Found::OtherOffset => Found::OtherOffset,
             Found::WrongOffset => Found::WrongOffset,
+            Found::Trimmed { first } => Found::Trimmed { first },
         })
     }
 

@@ -86,7 +86,7 @@ impl Door {
         let length = place.tail.position;
         let (from, part) = match range {
             Some(range) => {
-                let (from, to) = range.within(0, length)?;
+                let (from, to) = range.within(standing.first.position, length)?;
                 // A lineage of 0 is that of whatever stream it is.
                 let lineage = 0;
                 let position = from;

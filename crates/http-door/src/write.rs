@@ -139,6 +139,7 @@ impl Door {
             path,
             media,
             lifetime,
+            retention: headers::retention(headers)?,
             closes: headers::closes(headers),
             body: std::mem::take(&mut body.bytes),
             fork,

@@ -53,7 +53,7 @@ const ARROWS: [(&str, &[&str]); 37] = [
     (
         "http-door",
         &[
-            "access", "host", "letters", "linux", "ops", "spaces", "streams",
+            "access", "host", "letters", "linux", "ops", "spaces", "streams", "wire",
         ],
     ),
     // Crates that ask.

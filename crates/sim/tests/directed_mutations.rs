@@ -72,7 +72,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 116] = [
+const RULES: [(Mutation, fn()); 120] = [
     (
         Mutation::CertificateByWord,
         certificates::whose_certificate_was_shown_is_believed_of_nodes_that_are_members_alone,
@@ -512,6 +512,22 @@ const RULES: [(Mutation, fn()); 116] = [
     (
         Mutation::ReleasedSourceKept,
         streamed::drawn_requests_are_answered_as_the_rules_say,
+    ),
+    (
+        Mutation::HeldBytesTrimmed,
+        streamed::retained::a_stream_keeps_what_its_retention_says_and_what_forks_hold,
+    ),
+    (
+        Mutation::TooMuchTrimmed,
+        streamed::retained::a_stream_keeps_what_its_retention_says_and_what_forks_hold,
+    ),
+    (
+        Mutation::YoungBytesTrimmed,
+        streamed::retained::a_stream_keeps_what_its_retention_says_and_what_forks_hold,
+    ),
+    (
+        Mutation::TrimmedIsEmpty,
+        streamed::retained::a_stream_keeps_what_its_retention_says_and_what_forks_hold,
     ),
     (
         Mutation::MessageCut,

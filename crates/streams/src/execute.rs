@@ -4,6 +4,7 @@ mod append;
 mod create;
 mod limit;
 mod remove;
+mod trim;
 
 use paxos::mutation::{self, Mutation};
 use serde::Serialize;
@@ -128,13 +129,22 @@ impl<R: Rows> Space<'_, R> {
         }
     }
 
+    fn stream_row(&mut self, id: u64) -> Outcome<Option<Stream>, R> {
+        let Some(bytes) = self.rows.get(&keys::stream(id)).map_err(End::Stop)? else {
+            return Ok(None);
+        };
+        let stream = Stream::decode(&bytes).ok_or(End::Refused(Refusal::Unreadable));
+        stream.map(Some)
+    }
+
     fn stream(&mut self, id: u64) -> Outcome<Stream, R> {
-        let stream = self.row(&keys::stream(id))?;
+        let stream = self.stream_row(id)?;
         stream.ok_or(End::Refused(Refusal::Unreadable))
     }
 
     fn tail(&mut self, id: u64) -> Outcome<Tail, R> {
-        let tail = self.row(&keys::tail(id))?;
+        let bytes = self.rows.get(&keys::tail(id)).map_err(End::Stop)?;
+        let tail = bytes.and_then(|bytes| Tail::decode(&bytes));
         tail.ok_or(End::Refused(Refusal::Unreadable))
     }
 

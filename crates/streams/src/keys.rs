@@ -8,7 +8,8 @@
 //!  'p' id u64 │ principal 0 │ producer     what this producer appended last
 //!  'q' id u64 │ principal          how many producers of this principal are remembered
 //!  'd' id u64 │ position u64       bytes of one append
-//!  'e' time u64 │ id u64           to be looked at then: it may have expired
+//!  'm' id u64 │ time u64           its tail at that time: what lies before is older
+//!  'e' time u64 │ id u64           to be looked at then: it may have expired, or have bytes that are too old
 //!  'l'                             the limits of the space
 //!  'k'                             how many blocks of bytes all streams have
 //!  'h' id u64                      … and one of them that is soft-deleted
@@ -23,6 +24,7 @@ const TAIL: u8 = b't';
 const PRODUCER: u8 = b'p';
 const PRODUCERS: u8 = b'q';
 const DATA: u8 = b'd';
+const MARK: u8 = b'm';
 const EXPIRY: u8 = b'e';
 pub const LIMITS: &[u8] = b"l";
 pub const KEPT: &[u8] = b"k";
@@ -96,6 +98,23 @@ pub fn data(id: u64, position: u64) -> Vec<u8> {
     [&all_data(id)[..], &position.to_be_bytes()].concat()
 }
 
+/// Positions whose first bytes are the same are forgotten together: so many.
+pub const DATA_BLOCK: u64 = 1 << 24;
+
+/// All bytes of appends that begin in this block of a stream.
+pub fn data_block(id: u64, block: u64) -> Vec<u8> {
+    [&all_data(id)[..], &block.to_be_bytes()[3..]].concat()
+}
+
+/// The times at which a stream's tail was noted.
+pub fn marks(id: u64) -> Vec<u8> {
+    of(MARK, id)
+}
+
+pub fn mark(id: u64, time_ms: u64) -> Vec<u8> {
+    [&marks(id)[..], &time_ms.to_be_bytes()].concat()
+}
+
 /// The position of a row of bytes.
 pub fn position_in(key: &[u8]) -> Option<u64> {
     let position = key.get(9..)?;
@@ -144,6 +163,11 @@ mod tests {
         assert_eq!(expiry_in(&expiry(5, 6)), Some((5, 6)));
         let (from, to) = expiries_until(5);
         assert!(from < expiry(0, 0) && expiry(5, u64::MAX) < to && to < expiry(6, 0));
+        let block = data_block(7, 5);
+        assert!(data(7, 5 * DATA_BLOCK).starts_with(&block));
+        assert!(data(7, 6 * DATA_BLOCK - 1).starts_with(&block));
+        assert!(!data(7, 6 * DATA_BLOCK).starts_with(&block));
+        assert!(mark(7, 1) < mark(7, 1 << 41) && mark(7, u64::MAX) < marks(8));
         assert_eq!(path_in(&name("a/ü")), Some("a/ü"));
         assert!(producer(1, "a", "x") < behind(&producers_of(1, "a")));
         assert!(behind(&producers_of(1, "a")) <= producer(1, "ab", "x"));

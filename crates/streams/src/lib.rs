@@ -50,5 +50,6 @@ pub use read::{
 };
 pub use request::{
     Answer, Append, Create, Expected, ForkFrom, Lifetime, Place, Producer, Refusal, Request,
+    Retention,
 };
 pub use rows::{Page, Row, Rows, View};

@@ -7,7 +7,7 @@ use crate::keys;
 use crate::limits::{BLOCK_BYTES, Limits, Usage};
 use crate::offset::{From, Offset};
 use crate::path::Path;
-use crate::request::{Lifetime, Place};
+use crate::request::{Lifetime, Place, Retention};
 use crate::rows::View;
 use crate::stored::{self, Numbers, Stream, Tail};
 
@@ -24,6 +24,10 @@ pub enum Found<T> {
     Deleted,
     /// The offset is of another stream, or of one of this name before.
     OtherOffset,
+    /// The offset is before what is left of the stream.
+    Trimmed {
+        first: Offset,
+    },
     /// The offset is behind the tail, or within a message.
     WrongOffset,
     There(T),
@@ -33,6 +37,9 @@ pub enum Found<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     pub place: Place,
+    /// What is left begins there.
+    pub first: Offset,
+    pub retention: Retention,
     pub lifetime: Lifetime,
     pub touched_ms: u64,
 }
@@ -111,6 +118,8 @@ impl There {
                 tail: self.chain().offset(self.tail.position),
                 is_closed: self.tail.closed.is_some(),
             },
+            first: self.chain().offset(self.tail.first),
+            retention: self.stream.retention,
             lifetime: self.stream.lifetime,
             touched_ms: self.tail.touched_ms,
         }
@@ -135,12 +144,14 @@ fn find<V: View>(view: &mut V, path: &Path) -> Outcome<Found<There>, V> {
 }
 
 fn of_id<V: View>(view: &mut V, id: u64) -> Outcome<Found<There>, V> {
-    let stream: Option<Stream> = row(view, &keys::stream(id))?;
+    let bytes = view.get(&keys::stream(id)).map_err(Failed::Stop)?;
+    let stream = bytes.and_then(|bytes| Stream::decode(&bytes));
     let stream = stream.ok_or(Failed::Unreadable)?;
     if stream.is_deleted {
         return Ok(Found::Deleted);
     }
-    let tail: Option<Tail> = row(view, &keys::tail(id))?;
+    let bytes = view.get(&keys::tail(id)).map_err(Failed::Stop)?;
+    let tail = bytes.and_then(|bytes| Tail::decode(&bytes));
     let tail = tail.ok_or(Failed::Unreadable)?;
     Ok(Found::There(There { id, stream, tail }))
 }
@@ -171,8 +182,9 @@ pub fn read<V: View>(
         _ => return Ok(Found::Nothing),
     };
     let (chain, tail) = (there.chain(), there.tail.position);
+    let first = there.tail.first;
     let from = match from {
-        From::Start => chain.offset(0),
+        From::Start => chain.offset(first),
         From::Tail => chain.offset(tail),
         From::At(offset) => {
             let known = chain.offset(offset.position);
@@ -182,6 +194,10 @@ pub fn read<V: View>(
             }
             if offset.position > tail {
                 return Ok(Found::WrongOffset);
+            }
+            if offset.position < first && !mutation::is(Mutation::TrimmedIsEmpty) {
+                let first = chain.offset(first);
+                return Ok(Found::Trimmed { first });
             }
             known
         }

@@ -36,6 +36,7 @@ pub struct Create {
     /// The body is of it, too.
     pub media: Option<MediaType>,
     pub lifetime: Lifetime,
+    pub retention: Retention,
     pub closes: bool,
     /// Of JSON: messages as [`json::messages`](crate::json::messages) has them, if the type is said here.
     #[serde(with = "serde_bytes")]
@@ -56,6 +57,15 @@ pub enum Lifetime {
     Idle { seconds: u64 },
     /// Until this time.
     Until { ms: u64 },
+}
+
+/// How much of a stream stays: all of it, unless a bound is set. What is beyond either bound may be taken away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retention {
+    /// The last bytes of it.
+    pub bytes: Option<u64>,
+    /// What was appended since.
+    pub age_ms: Option<u64>,
 }
 
 impl Lifetime {

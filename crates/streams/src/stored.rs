@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::media::MediaType;
 use crate::offset::Offset;
-use crate::request::Lifetime;
+use crate::request::{Lifetime, Retention};
 
 const VERSION: u8 = 1;
 
@@ -58,6 +58,15 @@ pub struct Stream {
     pub is_deleted: bool,
     /// Where its row of expiries stands.
     pub queued_ms: Option<u64>,
+    pub retention: Retention,
+}
+
+impl Stream {
+    /// `None`: as [`decode`] says.
+    pub fn decode(bytes: &[u8]) -> Option<Stream> {
+        // An older program wrote no retention behind the rest.
+        decode(bytes).or_else(|| decode(&[bytes, &encode(&Retention::default())[1..]].concat()))
+    }
 }
 
 /// What the request said that made it: another that says the same finds it as it wants it.
@@ -93,6 +102,18 @@ pub struct Tail {
     pub sequence: Option<String>,
     /// When it was read or written last, by the log's time; see [`Lifetime`].
     pub touched_ms: u64,
+    /// The position of the first byte that is left.
+    pub first: u64,
+    /// When its last mark was made, of a stream whose bytes have an age.
+    pub marked_ms: u64,
+}
+
+impl Tail {
+    /// `None`: as [`decode`] says.
+    pub fn decode(bytes: &[u8]) -> Option<Tail> {
+        // An older program took nothing away, and wrote nothing of it behind the rest.
+        decode(bytes).or_else(|| decode(&[bytes, &[0, 0]].concat()))
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,9 +161,18 @@ mod tests {
             }),
             sequence: Some("a".to_owned()),
             touched_ms: 1 << 41,
+            first: 0,
+            marked_ms: 0,
         };
         let bytes = encode(&tail);
-        assert_eq!(decode(&bytes), Some(tail));
+        assert_eq!(Tail::decode(&bytes), Some(tail.clone()));
+        // As it was written before streams could be trimmed.
+        assert_eq!(Tail::decode(&bytes[..bytes.len() - 2]), Some(tail.clone()));
+        let first = Tail {
+            first: 300,
+            ..tail.clone()
+        };
+        assert_eq!(Tail::decode(&encode(&first)), Some(first));
         assert_eq!(decode::<Tail>(&bytes[..bytes.len() - 1]), None);
         assert_eq!(decode::<Tail>(&[&[2], &bytes[1..]].concat()), None);
         assert_eq!(decode::<Tail>(&[]), None);

@@ -344,6 +344,7 @@ impl Run {
             path,
             media: json.map(media),
             lifetime: ttl.map_or(Lifetime::Endless, |seconds| Lifetime::Idle { seconds }),
+            retention: streams::Retention::default(),
             closes: *closes,
             body: sent,
             fork: fork.clone().map(|((_, source), offset, sub)| ForkFrom {
@@ -827,6 +828,7 @@ fn created(rows: &mut Memory, path: &str, body: &[u8]) -> Answer {
             path: Path::new(path).expect("a name"),
             media: Some(media(false)),
             lifetime: Lifetime::Endless,
+            retention: streams::Retention::default(),
             closes: false,
             body: body.to_vec(),
             fork: None,

@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 use terminal::exit::{Failure, Kind};
 use terminal::show;
-use wire::quantity;
+use wire::{Retention, quantity};
 
 use self::appending::Append;
 use self::doors::{Doors, Twice, stream_path};
@@ -59,7 +59,8 @@ enum StreamCommand {
     #[command(after_help = "\
 Example:
   logberg stream put chat --type text/plain
-  logberg stream put jobs/7 --type application/json --ttl 3600 --new")]
+  logberg stream put jobs/7 --type application/json --ttl 3600 --new
+  logberg stream put ticks --retention 1GiB,7d")]
     Put {
         #[arg(value_name = "NAME")]
         name: String,
@@ -69,6 +70,9 @@ Example:
         /// It ends so long after it was last read or written
         #[arg(long, value_name = "SECONDS")]
         ttl: Option<u64>,
+        /// How much of it stays: its last bytes (1GiB), what was appended since (7d), or both (1GiB,7d)
+        #[arg(long, value_name = "SIZE,AGE")]
+        retention: Option<Retention>,
         /// Refuse if there is one of this name
         #[arg(long)]
         new: bool,
@@ -132,12 +136,14 @@ impl Arguments {
                 name,
                 media,
                 ttl,
+                retention,
                 new,
             } => {
                 let ttl = ttl.map(|seconds| seconds.to_string());
                 let headers = [
                     ("Content-Type", media),
                     ("Stream-TTL", ttl),
+                    ("Logberg-Retention", retention.map(|kept| kept.to_string())),
                     ("If-None-Match", new.then(|| "*".to_owned())),
                 ];
                 make(&mut doors, &name, &headers, global)

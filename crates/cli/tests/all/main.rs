@@ -61,6 +61,7 @@ mod strangers;
 mod stream_command;
 mod streams;
 mod streams_limited;
+mod streams_retained;
 mod streams_saved;
 mod streams_whole;
 mod tls;

@@ -2,6 +2,7 @@
 
 use paxos::mutation::{self, Mutation};
 
+use super::trim::ROWS_MAX;
 use super::{End, Outcome, Space, There};
 use crate::keys;
 use crate::request::{Answer, Append, Expected, Producer, Refusal};
@@ -99,7 +100,8 @@ impl<R: Rows> Space<'_, R> {
         Self::check_room(&there.tail, &append.body)?;
         self.count_bytes(&there.stream, &there.tail, append.body.len())?;
         let now_ms = self.rows.time_ms();
-        let There { id, tail, .. } = &mut *there;
+        let There { id, tail, stream } = &mut *there;
+        self.mark(*id, stream, tail)?;
         if let Some(producer) = &append.producer {
             let digest = crc32c::crc32c(&append.body);
             self.remember(*id, (principal, producer), digest, before.is_none())?;
@@ -123,6 +125,8 @@ impl<R: Rows> Space<'_, R> {
             });
             tail.closed = Some(Closed { by });
         }
+        self.trim(*id, stream, tail, ROWS_MAX)?;
+        self.queue_for_age(*id, stream, tail)?;
         self.put(&keys::tail(*id), tail)?;
         let produced = append.producer.as_ref();
         Ok(Answer::Appended {

@@ -26,6 +26,8 @@ struct Taken {
     source: u64,
     inherited: Vec<Segment>,
     position: u64,
+    /// The first of them that is left.
+    first: u64,
     media: MediaType,
     lifetime: Lifetime,
 }
@@ -88,10 +90,12 @@ impl<R: Rows> Space<'_, R> {
             closed: create.closes.then(Closed::default),
             sequence: None,
             touched_ms: now_ms,
+            first: taken.as_ref().map_or(0, |taken| taken.first),
+            marked_ms: 0,
         };
         Self::check_room(&tail, &body)?;
         let queued_ms = lifetime.ends_ms(now_ms);
-        let stream = Stream {
+        let mut stream = Stream {
             path: create.path.as_str().to_owned(),
             media,
             lifetime,
@@ -104,9 +108,12 @@ impl<R: Rows> Space<'_, R> {
             forks: 0,
             is_deleted: false,
             queued_ms,
+            retention: create.retention,
         };
         self.count_bytes(&stream, &tail, body.len())?;
+        self.mark(id, &stream, &mut tail)?;
         self.write(id, &mut tail, &body)?;
+        self.queue_for_age(id, &mut stream, &tail)?;
         if let Some(source) = stream.source {
             let mut counted = self.stream(source)?;
             counted.forks += u32::from(!mutation::is(Mutation::ForkNotCounted));
@@ -146,6 +153,7 @@ impl<R: Rows> Space<'_, R> {
         };
         let is_same = media.is_same(&stream.media)
             && create.lifetime == stream.asked.lifetime
+            && create.retention == stream.retention
             && create.closes == tail.closed.is_some()
             && is_same_fork;
         match is_same {
@@ -167,7 +175,9 @@ impl<R: Rows> Space<'_, R> {
             Some(offset) => {
                 let known = chain.offset(offset.position);
                 let is_known = offset.lineage == 0 || offset == known;
-                match is_known && offset.position <= source.tail.position {
+                let is_there =
+                    (source.tail.first..=source.tail.position).contains(&offset.position);
+                match is_known && is_there {
                     true => known,
                     false => return Err(wrong()),
                 }
@@ -205,6 +215,7 @@ impl<R: Rows> Space<'_, R> {
             source: source.id,
             inherited,
             position,
+            first: source.tail.first,
             media: source.stream.media.clone(),
             lifetime: source.stream.lifetime,
         })

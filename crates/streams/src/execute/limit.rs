@@ -10,9 +10,9 @@ use crate::rows::Rows;
 use crate::stored::{Stream, Tail};
 
 /// The bytes that a stream has, and its sources have not.
-fn own_bytes(stream: &Stream, tail: &Tail) -> u64 {
+pub(super) fn own_bytes(stream: &Stream, tail: &Tail) -> u64 {
     let inherited = stream.inherited.last().map_or(0, |segment| segment.to);
-    tail.position.saturating_sub(inherited)
+    tail.position.saturating_sub(inherited.max(tail.first))
 }
 
 impl<R: Rows> Space<'_, R> {
@@ -76,6 +76,15 @@ impl<R: Rows> Space<'_, R> {
                 held
             }
         };
+        self.count_less(gone)
+    }
+
+    /// A stream had so many bytes of its own, and has so many now.
+    pub(super) fn count_gone(&mut self, before: u64, now: u64) -> Outcome<(), R> {
+        self.count_less(blocks(before).saturating_sub(blocks(now)))
+    }
+
+    fn count_less(&mut self, gone: u64) -> Outcome<(), R> {
         let kept: u64 = self.row(keys::KEPT)?.unwrap_or(0);
         if gone == 0 || mutation::is(Mutation::BytesCountedForEver) {
             return Ok(());

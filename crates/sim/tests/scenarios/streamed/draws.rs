@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use streams::{
     Answer, Append, BLOCK_BYTES, Create, Expected, ForkFrom, From, Lifetime, LimitsChange,
-    MediaType, Offset, Path, Place, Producer, Request,
+    MediaType, Offset, Path, Place, Producer, Request, Retention,
 };
 
 /// The first two stay mostly; the second is of JSON; the third and the fourth are often made anew, as forks of others; the time of the last is over when
@@ -175,6 +175,7 @@ impl Known {
             path: path(NAMES[at]),
             media: Some(media),
             lifetime,
+            retention: Retention::default(),
             closes: below(40) == 0,
             body: match below(2) {
                 0 => self.body(below, is_json),

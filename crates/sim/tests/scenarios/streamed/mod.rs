@@ -11,6 +11,7 @@
 mod draws;
 mod model;
 pub mod numbered;
+pub mod retained;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

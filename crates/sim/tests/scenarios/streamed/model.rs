@@ -69,6 +69,7 @@ pub fn shown(found: Found<streams::Read>) -> Found<Shown> {
         Found::Deleted => Found::Deleted,
         Found::OtherOffset => Found::OtherOffset,
         Found::WrongOffset => Found::WrongOffset,
+        Found::Trimmed { first } => Found::Trimmed { first },
     }
 }
 
