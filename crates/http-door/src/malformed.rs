@@ -33,6 +33,11 @@ fn text() -> impl Strategy<Value = String> {
         "2030-01-31T12:00:00Z",
         "-009999-01-01T00:00:00Z",
         "/v1/stream/",
+        "/v1/stream/@team/",
+        "@team/",
+        "@",
+        "1GiB,7d",
+        "0B",
         "http://h/v1/stream/a",
         "%2F",
         "%",
@@ -98,6 +103,7 @@ proptest! {
         check(headers::check_encoding(&asked));
         check(headers::lifetime(&asked));
         check(headers::fork(&asked, "default"));
+        check(headers::retention(&asked));
         check(headers::sequence(&asked));
         check(headers::expected(&asked));
         headers::has(&asked, "\"1:0:5\"");
@@ -111,7 +117,7 @@ proptest! {
 
     #[test]
     fn queries_are_understood_or_refused(pairs in prop::collection::vec((text(), text()), 0..5), raw in text()) {
-        let names = ["offset", "live", "cursor", "stale", "encoding", "stream", "prefix", "after", "limit"];
+        let names = ["offset", "live", "cursor", "stale", "all", "encoding", "stream", "prefix", "after", "limit"];
         let pairs = pairs.iter().enumerate();
         let named = pairs.map(|(at, (name, value))| format!("{}={value}", names[(at + name.len()) % names.len()]));
         let query = named.collect::<Vec<_>>().join("&");
@@ -131,12 +137,13 @@ proptest! {
         let address = if is_stream { format!("/v1/stream/{name}") } else { name.clone() };
         check(Route::of(&Method::POST, &format!("/v1/log/{name}")));
         for method in [Method::GET, Method::PUT, Method::PATCH] {
-            if let Some(Route::Read(path)) = check(Route::of(&method, &address)) {
+            if let Some(Route::Read(name)) = check(Route::of(&method, &address)) {
                 // A name has one address: encoded again it is the same stream.
-                let parts = path.path.as_str().split('/');
+                let whole = name.to_string();
+                let parts = whole.split('/');
                 let encoded = parts.map(|part| percent_encoding::utf8_percent_encode(part, percent_encoding::NON_ALPHANUMERIC).to_string());
                 let again = format!("/v1/stream/{}", encoded.collect::<Vec<_>>().join("/"));
-                prop_assert_eq!(Route::of(&method, &again), Ok(Route::Read(path)));
+                prop_assert_eq!(Route::of(&method, &again), Ok(Route::Read(name)));
             }
         }
     }

@@ -60,6 +60,7 @@ mod starting;
 mod strangers;
 mod stream_command;
 mod streams;
+mod streams_attacked;
 mod streams_limited;
 mod streams_retained;
 mod streams_saved;
