@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use client::{AdminError, Client, Timeouts};
 
+use super::certificates::Certificates;
 use super::disk::Disk;
 use super::roles::{Role, Watched};
 use testbed::cluster::{LocalCluster, LocalOptions, log_of};
@@ -40,9 +41,30 @@ impl Bed {
     ) -> Result<Bed> {
         let mut options = LocalOptions::new(directory, nodes);
         options.arguments = arguments;
+        Bed::of(options, auxiliaries)
+    }
+
+    /// Whose connections are all made by TLS.
+    pub fn start_secured(
+        directory: &Path,
+        nodes: u32,
+        auxiliaries: u32,
+        (arguments, certificates): (Vec<String>, &Certificates),
+    ) -> Result<Bed> {
+        let mut options = LocalOptions::new(directory, nodes);
+        options.arguments = arguments;
+        options.own_arguments = (1..=nodes).map(|id| certificates.arguments(id)).collect();
+        options.transport = Some(certificates.transport()?);
+        // What waits for a cluster asks it without certificates.
+        options.is_asked_at_sockets = true;
+        Bed::of(options, auxiliaries)
+    }
+
+    fn of(options: LocalOptions, auxiliaries: u32) -> Result<Bed> {
+        let (nodes, transport) = (options.nodes, options.transport.clone());
         let cluster = LocalCluster::start(options)?;
         cluster.wait_ready(READY)?;
-        let client = Client::new(cluster.addresses(), Timeouts::default());
+        let client = Client::new(cluster.addresses(), Timeouts::default()).by(transport);
         Ok(Bed {
             cluster,
             client,
@@ -76,7 +98,7 @@ impl Bed {
         if let Some(error) = failed.into_inner().unwrap_or_else(|e| e.into_inner()) {
             return Err(anyhow::Error::from(error).context("a log could not be created"));
         }
-        let addresses = self.cluster.addresses();
+        let addresses = self.cluster.asked_at();
         level::wait_all_ready(&addresses, logs, READY)?;
         if self.auxiliaries > 0 {
             for log in logs {

@@ -61,6 +61,7 @@ impl Figures {
         }
         let spent = &measured.spent;
         figures.add("cpu_s_per_gb", measured.per_gb(spent.nodes_cpu()));
+        figures.add("all_cpu_s_per_gb", measured.per_gb(spent.all_cpu()));
         for role in Role::ALL {
             let Some(of) = spent.of(role) else { continue };
             let role = role.name();

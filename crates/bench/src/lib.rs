@@ -19,6 +19,7 @@ pub mod roles;
 
 mod batches;
 pub mod bed;
+pub mod certificates;
 pub mod content;
 pub mod figures;
 pub mod history;

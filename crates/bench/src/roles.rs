@@ -153,4 +153,10 @@ impl Spent {
         let nodes = self.roles.iter().filter(|spent| spent.role != Role::Client);
         nodes.map(|spent| spent.user + spent.system).sum()
     }
+
+    /// … and of the client.
+    pub fn all_cpu(&self) -> Duration {
+        let all = self.roles.iter();
+        all.map(|spent| spent.user + spent.system).sum()
+    }
 }

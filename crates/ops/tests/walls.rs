@@ -101,7 +101,8 @@ const ARROWS: [(&str, &[&str]); 37] = [
     (
         "bench",
         &[
-            "client", "formats", "linux", "ops", "paxos", "replica", "terminal", "testbed", "wire",
+            "client", "formats", "linux", "ops", "paxos", "replica", "terminal", "testbed", "tls",
+            "wire",
         ],
     ),
     (

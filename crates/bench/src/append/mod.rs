@@ -2,6 +2,7 @@
 
 mod plots;
 mod recycled;
+mod secured;
 mod slice;
 
 use std::time::Duration;
@@ -33,13 +34,17 @@ client could not write in time counts too, with all the time it waited. A log th
 writes new files that grow; one that is trimmed writes into the files of what it forgot (--recycled), and
 a durable write takes about half as long there.
 
+With --tls the same cluster in plain text stands in the floor's place: what it costs that every
+connection is encrypted.
+
 Example: flat out, paced at 20 MB/s with small writes, and single bytes from a foreign client
   logberg bench append --nodes 3 --seconds 20 --write-size 64KiB
   logberg bench append --nodes 3 --seconds 20 --write-size 1KiB --rate 20M
   logberg bench append --nodes 3 --seconds 20 --write-size 1 --raw-writes
   logberg bench append --auxiliary --seconds 20 --report append.html
   logberg bench append --recycled --seconds 20 --write-size 1KiB --rate 100M
-  logberg bench append --mover uring --ink ram";
+  logberg bench append --mover uring --ink ram
+  logberg bench append --tls --seconds 20 --alternations 5";
 
 /// Throughput, latency and cost of appending, beside the floor's and the machine's
 #[derive(Debug, Args)]
@@ -60,6 +65,9 @@ pub struct Arguments {
     /// Make a system call of each write, without the client library that gathers them
     #[arg(long)]
     raw_writes: bool,
+    /// By TLS, beside the same in plain text and in place of the floor
+    #[arg(long, conflicts_with_all = ["raw_writes", "report"])]
+    tls: bool,
     /// Compare no checksums of what was sent and what the leader stored
     #[arg(long, conflicts_with = "raw_writes")]
     no_checksums: bool,
@@ -186,6 +194,9 @@ impl Arguments {
             length,
             arguments: &self,
         };
+        if self.tls {
+            return secured::run(&setting, json);
+        }
         let limits_bytes = (LIMIT.as_secs_f64() * 2e9) as u64;
         let scratch = self.place.make(setting.bytes_needed().max(limits_bytes))?;
         let machine = Machine::look(scratch.path())?;
@@ -196,7 +207,7 @@ impl Arguments {
         let mut write_path = String::new();
         let run_cluster = || {
             watch.says("cluster");
-            let measured = setting.cluster(&scratch)?;
+            let measured = setting.cluster(&scratch, None)?;
             watch.passed(slice);
             anyhow::Ok(measured)
         };

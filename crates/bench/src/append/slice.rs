@@ -1,4 +1,4 @@
-//! One slice: a cluster, or its floor, started on an empty directory, loaded, and gone.
+//! One slice: a cluster, by TLS or not, or its floor, started on an empty directory, loaded, and gone.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::{Arguments, recycled};
 use crate::batches;
 use crate::bed::Bed;
+use crate::certificates::Certificates;
 use crate::disk::Disk;
 use crate::figures::Figures;
 use crate::floor_cluster::FloorCluster;
@@ -83,12 +84,21 @@ impl Setting<'_> {
     }
 
     /// Also says how the nodes write.
-    pub fn cluster(&self, scratch: &Scratch) -> Result<(Slice, String)> {
+    pub fn cluster(
+        &self,
+        scratch: &Scratch,
+        certificates: Option<&Certificates>,
+    ) -> Result<(Slice, String)> {
         go_on()?;
         let directory = scratch.path().join("cluster");
         let (nodes, auxiliaries) = (self.arguments.nodes, self.arguments.auxiliaries());
         let arguments = self.arguments.moving.arguments();
-        let bed = Bed::start_with(&directory, nodes, auxiliaries, arguments)?;
+        let bed = match certificates {
+            Some(certificates) => {
+                Bed::start_secured(&directory, nodes, auxiliaries, (arguments, certificates))?
+            }
+            None => Bed::start_with(&directory, nodes, auxiliaries, arguments)?,
+        };
         bed.create(&self.logs)?;
         if self.arguments.recycled {
             recycled::prepare(&bed.client, self.written())?;

@@ -91,6 +91,7 @@ const OF_DOORS: &[&str] = &[
 const MEASURED: &[&str] = &[
     "demo",
     "bench append",
+    "bench append --tls",
     "bench read",
     "bench failover",
     "bench machine",
@@ -475,6 +476,10 @@ fn what_json_prints_of_measurements_is_as_the_page_says() {
         (
             "bench append",
             "bench append --seconds 1 --alternations 1 --warm-up 0.2 --write-size 1KiB --rate 1M",
+        ),
+        (
+            "bench append --tls",
+            "bench append --tls --seconds 1 --alternations 1 --warm-up 0.2 --write-size 1KiB --rate 1M",
         ),
         (
             "bench read",
