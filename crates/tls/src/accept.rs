@@ -15,11 +15,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 
 use crate::directory::Directory;
+use crate::handshake::Shaken;
 use crate::names::Named;
-use crate::{pair, pump, runtime};
+use crate::{handshake, pair, pump, runtime};
 
 /// Whether TLS is spoken, and whether plain text is, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,9 +207,9 @@ impl Shared {
     }
 
     async fn shake(&self, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
-        let acceptor = TlsAcceptor::from(self.directory.loaded().accepts.clone());
-        let outer = timeout(HANDSHAKE, acceptor.accept(socket)).await??;
-        let shown = outer.get_ref().1.peer_certificates();
+        let config = self.directory.loaded().accepts.clone();
+        let outer = timeout(HANDSHAKE, handshake::accept(config, socket)).await??;
+        let shown = outer.shown.as_ref();
         let named = shown.and_then(|chain| Named::read(chain.first()?));
         let client = named.as_ref().and_then(Named::client);
         let node = named.and_then(|named| named.node);
@@ -227,13 +227,13 @@ impl Shared {
             client,
             far: Some(Arc::new(word)),
         });
-        tokio::spawn(pumped(outer.into(), far, ends, permit));
+        tokio::spawn(pumped(outer, far, ends, permit));
         Ok(())
     }
 }
 
 async fn pumped(
-    outer: tokio_rustls::TlsStream<TcpStream>,
+    outer: Shaken,
     inner: tokio::net::UnixStream,
     ends: Arc<pair::Ends>,
     permit: Option<OwnedSemaphorePermit>,

@@ -10,12 +10,11 @@ use rustix::net::sockopt;
 use rustls::pki_types::ServerName;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 use crate::accept::Mode;
 use crate::directory::Directory;
 use crate::names::Named;
-use crate::{pair, pump, runtime};
+use crate::{handshake, pair, pump, runtime};
 
 /// The time that another node has to connect, and to shake hands.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -92,10 +91,10 @@ async fn dial(
         Mode::Accept if !is_known => PLAIN_AFTER,
         Mode::Accept | Mode::Require => CONNECT,
     };
-    let connector = TlsConnector::from(directory.loaded().dials.clone());
+    let config = directory.loaded().dials.clone();
     // The host is not looked at: a certificate names a node, and not where it stands. Which node it has to be, the kernel's machine knows.
     let name = ServerName::IpAddress(at.ip().into());
-    let answered = timeout(within, connector.connect(name, socket)).await;
+    let answered = timeout(within, handshake::connect(config, name, socket)).await;
     known.on_dialled(address, matches!(answered, Ok(Ok(_))));
     let outer = match answered {
         Ok(Ok(outer)) => outer,
@@ -116,10 +115,10 @@ async fn dial(
             });
         }
     };
-    let shown = outer.get_ref().1.peer_certificates();
+    let shown = outer.shown.as_ref();
     let node = shown.and_then(|chain| Named::read(chain.first()?)?.node);
     let ((near, word), (far, ends)) = pair::new()?;
-    tokio::spawn(pump::run(outer.into(), far, ends));
+    tokio::spawn(pump::run(outer, far, ends));
     Ok(Handed {
         socket: near,
         peer: at.to_string(),

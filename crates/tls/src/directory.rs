@@ -109,6 +109,8 @@ impl Loaded {
         // ‡ Who resumes shows no certificate: his would be that of a while ago.
         accepts.session_storage = Arc::new(NoServerSessionStorage {});
         accepts.send_tls13_tickets = 0;
+        // The pump seals and opens by itself.
+        accepts.enable_secret_extraction = true;
         let mut serves_http = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| unusable(certificate, &error))?
@@ -118,13 +120,14 @@ impl Loaded {
         serves_http.session_storage = Arc::new(NoServerSessionStorage {});
         serves_http.send_tls13_tickets = 0;
         serves_http.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).to_vec();
-        let dials = ClientConfig::builder_with_provider(provider.clone())
+        let mut dials = ClientConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| unusable(certificate, &error))?
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(NodeVerifier::new(roots, provider)))
             .with_client_auth_cert(chain, secret)
             .map_err(|error| unusable(certificate, &error))?;
+        dials.enable_secret_extraction = true;
         Ok(Loaded {
             accepts: Arc::new(accepts),
             serves_http: Arc::new(serves_http),

@@ -5,22 +5,24 @@
 //!              ◄═ TLS ══ outward ◄─ pair      an end of the pair's is one of the TLS stream; a reset is a reset
 //! ```
 
-use std::io;
+mod inward;
+mod outward;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf, split};
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::UnixStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsStream;
 
+use crate::handshake::Shaken;
+use crate::incoming::Incoming;
+use crate::outgoing::Outgoing;
 use crate::pair::Ends;
+use inward::Inward;
+use outward::Outward;
 
-/// Memory for one way, of which the system gives what is used.
-const BUFFER_BYTES: usize = 64 << 10;
 /// The time that the other side has to end once nobody has the near end any more: a reset would overtake what it was sent last.
 const LINGER: Duration = Duration::from_secs(1);
 /// Whoever waits for pumps looks so often.
@@ -68,35 +70,43 @@ pub fn settle(within: Duration) {
 }
 
 /// Moves bytes both ways until both have ended.
-pub async fn run(outer: TlsStream<TcpStream>, inner: UnixStream, ends: Arc<Ends>) {
+pub async fn run(outer: Shaken, mut inner: UnixStream, ends: Arc<Ends>) {
     let _running = Running::begin();
-    let (mut from_outer, mut to_outer) = split(outer);
-    let (mut from_inner, mut to_inner) = inner.into_split();
-    let how = both(
-        (&mut from_outer, &mut to_outer),
-        (&mut from_inner, &mut to_inner),
-        &ends,
-    );
-    if how.await == Ended::Reset {
-        let outer = from_outer.unsplit(to_outer);
-        let (socket, _) = outer.get_ref();
-        let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+    let Shaken {
+        mut socket,
+        unread,
+        sends,
+        receives,
+        keys,
+        shown: _,
+    } = outer;
+    let keys = Arc::new(keys);
+    let how = {
+        // Halves that are owned would shut their sockets down one after the other, and a reset would be none.
+        let (from_outer, to_outer) = socket.split();
+        let (from_inner, to_inner) = inner.split();
+        let outward = Outward {
+            from: from_inner,
+            to: to_outer,
+            records: Outgoing::new(sends, keys.clone()),
+            ends: &ends,
+        };
+        let inward = Inward {
+            from: from_outer,
+            to: to_inner,
+            records: Incoming::new(receives, keys, &unread),
+            ends: &ends,
+            is_read: true,
+        };
+        end_of(outward, inward, &ends).await
+    };
+    if how == Ended::Reset {
+        let _ = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
     }
 }
 
-type Outer<'a> = (
-    &'a mut ReadHalf<TlsStream<TcpStream>>,
-    &'a mut WriteHalf<TlsStream<TcpStream>>,
-);
-type Inner<'a> = (&'a mut OwnedReadHalf, &'a mut OwnedWriteHalf);
-
-async fn both(
-    (from_outer, to_outer): Outer<'_>,
-    (from_inner, to_inner): Inner<'_>,
-    ends: &Ends,
-) -> Ended {
-    let outward = outward(from_inner, to_outer, ends);
-    let inward = inward(from_outer, to_inner, ends);
+async fn end_of(outward: Outward<'_>, inward: Inward<'_>, ends: &Ends) -> Ended {
+    let (outward, inward) = (outward.run(), inward.run());
     tokio::pin!(outward, inward);
     tokio::select! {
         how = &mut outward => match how {
@@ -116,70 +126,12 @@ async fn both(
     timeout(LINGER, inward).await.unwrap_or(Ended::Unread)
 }
 
-async fn inward(
-    from: &mut ReadHalf<TlsStream<TcpStream>>,
-    to: &mut OwnedWriteHalf,
-    ends: &Ends,
-) -> Ended {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    let mut is_read = true;
-    loop {
-        match from.read(&mut buffer).await {
-            Ok(0) => {
-                ends.say_whole();
-                let _ = to.shutdown().await;
-                return match is_read {
-                    true => Ended::Whole,
-                    false => Ended::Unread,
-                };
-            }
-            // Nobody wants it: it is thrown away, so that the other side reads what it was sent.
-            Ok(count) if is_read => is_read = to.write_all(&buffer[..count]).await.is_ok(),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Ended::Broke,
-        }
-    }
-}
-
-async fn outward(
-    from: &mut OwnedReadHalf,
-    to: &mut WriteHalf<TlsStream<TcpStream>>,
-    ends: &Ends,
-) -> Ended {
-    let mut buffer = vec![0; BUFFER_BYTES];
-    loop {
-        let count = match from.read(&mut buffer).await {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return Ended::Reset,
-        };
-        if count == 0 && ends.is_reset() {
-            return Ended::Reset;
-        }
-        let sent = match count {
-            0 => to.shutdown().await,
-            _ => send(to, &buffer[..count]).await,
-        };
-        match (count, sent) {
-            (0, Ok(())) => return Ended::Whole,
-            (_, Ok(())) => {}
-            (_, Err(_)) => return Ended::Broke,
-        }
-    }
-}
-
-async fn send(to: &mut WriteHalf<TlsStream<TcpStream>>, bytes: &[u8]) -> io::Result<()> {
-    to.write_all(bytes).await?;
-    to.flush().await
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::names::NODE_NAME;
     use crate::verify::NodeVerifier;
-    use crate::{pair, runtime};
+    use crate::{handshake, pair, runtime};
     use linux::FarEnd;
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
     use rustls::crypto::ring::default_provider;
@@ -187,8 +139,9 @@ mod tests {
     use rustls::{ClientConfig, RootCertStore, ServerConfig};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream as Near;
-    use tokio::net::TcpListener;
-    use tokio_rustls::{TlsAcceptor, TlsConnector};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio_rustls::TlsConnector;
 
     /// The two sides of what an authority of this moment gave to a node.
     fn configs() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
@@ -204,12 +157,13 @@ mod tests {
         let own = wants.signed_by(&key, &issuer).expect("a certificate");
         let secret = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
         let provider = Arc::new(default_provider());
-        let server = ServerConfig::builder_with_provider(provider.clone())
+        let mut server = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("versions")
             .with_no_client_auth()
             .with_single_cert(vec![own.der().clone()], secret)
             .expect("a pair");
+        server.enable_secret_extraction = true;
         let mut roots = RootCertStore::empty();
         roots.add(authority.der().clone()).expect("an authority");
         let verifier = NodeVerifier::new(Arc::new(roots), provider.clone());
@@ -231,9 +185,9 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let accepting = tokio::spawn(async move {
             let (socket, _) = listener.accept().await.expect("a client");
-            let outer = TlsAcceptor::from(server).accept(socket).await;
+            let outer = handshake::accept(server, socket).await;
             let ((near, word), (far, ends)) = pair::new().expect("a pair");
-            tokio::spawn(run(outer.expect("a handshake").into(), far, ends));
+            tokio::spawn(run(outer.expect("a handshake"), far, ends));
             (near, word)
         });
         let socket = TcpStream::connect(address).await.expect("it listens");
@@ -330,6 +284,49 @@ mod tests {
                 .await
                 .expect("a whole answer");
             assert_eq!((sent.is_ok(), bytes.len()), (true, 300_000));
+        });
+    }
+
+    #[test]
+    fn keys_are_renewed_when_the_other_side_asks_and_when_they_are_old() {
+        block_on(async {
+            let (near, word, mut client) = pumped().await;
+            let echo = tokio::task::spawn_blocking(move || {
+                let mut near = near;
+                let mut buffer = [0; 4];
+                while near.read_exact(&mut buffer).is_ok() {
+                    near.write_all(&buffer).expect("room");
+                }
+                drop((near, word));
+            });
+            // More records than one key seals here, and of the client's keys one for every ten.
+            for number in 0..300_u32 {
+                if number % 10 == 0 {
+                    let (_, session) = client.get_mut();
+                    session.refresh_traffic_keys().expect("TLS 1.3");
+                }
+                client.write_all(&number.to_be_bytes()).await.expect("sent");
+                client.flush().await.expect("sent");
+                assert_eq!(client.read_u32().await.expect("an answer"), number);
+            }
+            client.shutdown().await.expect("sent");
+            echo.await.expect("it ran");
+        });
+    }
+
+    #[test]
+    fn a_record_that_nobody_sealed_breaks_the_stream() {
+        block_on(async {
+            let (near, word, mut client) = pumped().await;
+            client.write_all(b"a part").await.expect("sent");
+            client.flush().await.expect("sent");
+            let (mut socket, _) = client.into_inner();
+            let mut forged = vec![23, 3, 3, 0, 40];
+            forged.extend([7; 40]);
+            socket.write_all(&forged).await.expect("sent");
+            let (_near, bytes) = read_all(near).await;
+            assert_eq!(bytes, b"a part");
+            assert!(word.is_broken());
         });
     }
 

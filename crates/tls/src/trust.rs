@@ -14,11 +14,10 @@ use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, ConfigBuilder, RootCertStore};
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 
 use crate::directory::{Directory, Pair, certificates, read, roots};
 use crate::error::TlsError;
-use crate::{pair, pump, runtime};
+use crate::{handshake, pair, pump, runtime};
 
 /// Whom a client believes.
 pub struct Trust {
@@ -67,10 +66,11 @@ impl Showing {
         pair.check(certificate, key)?;
         let Pair { chain, secret } = pair;
         let config = builder(roots.clone(), certificate)?.with_client_auth_cert(chain, secret);
-        let config = config.map_err(|error| TlsError::Unusable {
+        let mut config = config.map_err(|error| TlsError::Unusable {
             path: certificate.to_owned(),
             why: error.to_string(),
         })?;
+        config.enable_secret_extraction = true;
         Ok(Arc::new(config))
     }
 
@@ -90,7 +90,8 @@ impl Trust {
         let bytes = read(path)?;
         let authorities = certificates(path, &bytes)?;
         let roots = Arc::new(roots(path, &bytes)?);
-        let config = builder(roots.clone(), path)?.with_no_client_auth();
+        let mut config = builder(roots.clone(), path)?.with_no_client_auth();
+        config.enable_secret_extraction = true;
         Ok(Trust {
             config: Config::Fixed(Arc::new(config)),
             authorities: authorities.iter().map(|one| one.to_vec()).collect(),
@@ -180,10 +181,9 @@ async fn shake(
     within: Duration,
 ) -> io::Result<Secured> {
     let socket = tokio::net::TcpStream::from_std(socket)?;
-    let connector = TlsConnector::from(config);
-    let outer = timeout(within, connector.connect(name, socket)).await??;
+    let outer = timeout(within, handshake::connect(config, name, socket)).await??;
     let ((near, word), (far, ends)) = pair::new()?;
-    tokio::spawn(pump::run(outer.into(), far, ends));
+    tokio::spawn(pump::run(outer, far, ends));
     let socket = UnixStream::from(near);
     // As the socket that was given: its caller sets what it needs.
     socket.set_nonblocking(false)?;
