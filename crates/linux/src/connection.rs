@@ -7,19 +7,21 @@ use std::sync::Arc;
 
 use ops::{Buffer, Completion, ConnId, Slice, Time};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv, sockopt};
+use rustix::net::sockopt;
 
 use crate::epoll::{Epoll, EventFlags, Source};
 use crate::errors::closed_here;
-use crate::handed::FarEnd;
+use crate::handed::{FarEnd, Seal};
 use crate::landing;
 use crate::lender::Lender;
 
 mod flights;
+mod lingering;
 mod on_ring;
 mod phase;
 mod readiness;
 mod receives;
+mod sealed;
 mod sends;
 
 pub(crate) use phase::Phase;
@@ -27,6 +29,7 @@ pub(crate) use phase::Phase;
 use flights::Flights;
 use readiness::Readiness;
 use receives::Receives;
+use sealed::receive_into;
 use sends::Sends;
 
 pub(crate) struct Connection {
@@ -43,6 +46,8 @@ pub(crate) struct Connection {
     flights: Flights,
     /// The connection behind a pair of sockets.
     pub far: Option<Arc<dyn FarEnd>>,
+    /// What the socket carries is sealed.
+    seal: Option<Box<dyn Seal>>,
 }
 
 /// What a connection says after its turn.
@@ -72,6 +77,7 @@ impl Connection {
             moved: false,
             flights: Flights::default(),
             far: None,
+            seal: None,
         }
     }
 
@@ -117,9 +123,15 @@ impl Connection {
     }
 
     /// A connection that was dialled elsewhere.
-    pub fn open_with(&mut self, socket: OwnedFd, far: Option<Arc<dyn FarEnd>>) {
+    pub fn open_with(
+        &mut self,
+        socket: OwnedFd,
+        far: Option<Arc<dyn FarEnd>>,
+        seal: Option<Box<dyn Seal>>,
+    ) {
         self.phase = Phase::Open(Arc::new(socket));
         self.far = far;
+        self.seal = seal;
         self.readiness.readable = true;
         self.readiness.writable = true;
     }
@@ -218,7 +230,7 @@ impl Connection {
             Phase::Flushing(_) => match self.send(bytes_max, completions) {
                 true => After::Again,
                 false if self.sends.has_failed() => After::Gone,
-                false if self.sends.is_empty() => After::Flushed,
+                false if self.sends.is_empty() && self.is_flushed() => After::Flushed,
                 false => After::Wait,
             },
             Phase::Lingering { .. } => self.discard(bytes_max, scratch),
@@ -234,7 +246,12 @@ impl Connection {
     fn send(&mut self, bytes_max: usize, completions: &mut Vec<Completion>) -> bool {
         let mut left = bytes_max;
         loop {
+            if !self.flush_sealed() {
+                return false;
+            }
             if !self.has_bytes_to_send(completions) {
+                // The last word, if it was said now.
+                self.flush_sealed();
                 return false;
             }
             let Some(socket) = self.phase.sending_socket() else {
@@ -246,7 +263,10 @@ impl Connection {
             if left == 0 {
                 return true;
             }
-            let (length, sent) = self.sends.send_next(socket, left);
+            let (length, sent) = match &mut self.seal {
+                Some(seal) => self.sends.seal_next(seal.as_mut(), left),
+                None => self.sends.send_next(socket, left),
+            };
             match sent {
                 Ok(count) => {
                     left -= count;
@@ -263,7 +283,7 @@ impl Connection {
 
     fn has_bytes_to_send(&mut self, completions: &mut Vec<Completion>) -> bool {
         self.sends
-            .has_bytes(self.phase.sending_socket(), completions)
+            .has_bytes(self.phase.sending_socket(), &mut self.seal, completions)
     }
 
     /// Receives for the ops queued.
@@ -307,11 +327,11 @@ impl Connection {
         let (received, all) = if receiving.when_there.is_some() {
             let mut buffer = lender.lend(wanted);
             let into = buffer.part_mut(0..wanted);
-            let received = recv(socket, into, RecvFlags::DONTWAIT).map(|(_, count)| count);
+            let (received, all) = receive_into(socket, &mut self.seal, into);
             if let Ok(count @ 1..) = received {
                 receiving.lend(buffer, count);
             }
-            (received, wanted)
+            (received, all)
         } else {
             let start = receiving.rest().start;
             let range = start..start + wanted;
@@ -321,8 +341,7 @@ impl Connection {
                 Some(region) => (region.receive(socket, range), 1),
                 None => {
                     let into = receiving.buffer.part_mut(range);
-                    let received = recv(socket, into, RecvFlags::DONTWAIT);
-                    (received.map(|(_, count)| count), wanted)
+                    receive_into(socket, &mut self.seal, into)
                 }
             }
         };
@@ -366,28 +385,5 @@ impl Connection {
             return false;
         };
         !matches!(sockopt::socket_error(socket), Ok(Ok(())))
-    }
-
-    fn discard(&mut self, bytes_max: usize, scratch: &mut [u8]) -> After {
-        let Phase::Lingering { socket, .. } = &self.phase else {
-            return After::Gone;
-        };
-        let mut left = bytes_max;
-        while self.readiness.readable {
-            if left == 0 {
-                return After::Again;
-            }
-            match recv(socket, &mut *scratch, RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => return After::Gone,
-                Ok((_, count)) => {
-                    left = left.saturating_sub(count);
-                    self.readiness.on_received(count == scratch.len());
-                }
-                Err(Errno::AGAIN) => self.readiness.readable = false,
-                Err(Errno::INTR) => {}
-                Err(_) => return After::Gone,
-            }
-        }
-        After::Wait
     }
 }

@@ -17,6 +17,7 @@ use crate::handed::{Dial, Giver};
 use crate::inbox::{Inbox, Reply};
 use crate::lanes::Lanes;
 use crate::listener::Listener;
+use crate::mover::Mover;
 use crate::network::Network;
 use crate::post_office::PostOffice;
 use crate::signals::Signals;
@@ -99,6 +100,11 @@ impl Kernel {
     /// "direct", "splice" or "uring"; where auto could not have the best, "direct: <why>".
     pub fn mover(&self) -> &str {
         &self.mover
+    }
+
+    /// Bytes of sockets go through this process' memory, by calls of its own.
+    pub fn moves_by_calls(&self) -> bool {
+        self.ring.is_none() && self.mover != Mover::Splice.name()
     }
 
     /// The files as a node that starts on this kernel sees them.

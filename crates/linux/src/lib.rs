@@ -83,7 +83,7 @@ pub use clock::now;
 pub use config::{Faults, KernelConfig};
 pub use directory::disk_bytes;
 pub use disk::LinuxDisk;
-pub use handed::{Dial, FarEnd, Giver, Handed};
+pub use handed::{Dial, FarEnd, Giver, Handed, Seal};
 pub use ink::Ink;
 pub use kernel::{Kernel, Stopper};
 pub use mover::Mover;

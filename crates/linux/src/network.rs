@@ -222,7 +222,7 @@ impl Network {
         });
         match watched {
             Ok(handed) => {
-                connection.open_with(handed.socket, handed.far);
+                connection.open_with(handed.socket, handed.far, handed.seal);
                 completions.push(Completion::Connected {
                     conn,
                     result: Ok(()),
@@ -255,12 +255,14 @@ impl Network {
             node,
             client,
             far,
+            seal,
         } = handed;
         let Some(conn) = self.watch(epoll, socket, &peer) else {
             return;
         };
         if let Some(connection) = self.connections.get_mut(&conn) {
             connection.far = far;
+            connection.seal(seal);
         }
         completions.push(Completion::Accepted {
             conn,

@@ -122,7 +122,7 @@ pub fn serve(
     let mut _acceptors = Vec::new();
     if let Some(tls) = &tls {
         tls.watch();
-        kernel.set_dialer(tls.dialer());
+        kernel.set_dialer(tls.dialer(&kernel));
         let ports = also.iter().filter(|address| !address.starts_with(UNIX));
         for address in std::iter::once(&config.listen).chain(ports) {
             let refusal = secure::plain_refused();

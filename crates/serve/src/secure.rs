@@ -12,7 +12,7 @@ use client::Transport;
 use linux::{Dial, Kernel};
 use node::wires::Wires;
 use terminal::exit::Failure;
-use tls::{Acceptor, Dialer, Directory, Mode, Named, OnPlain, Room, Trust};
+use tls::{Acceptor, Dialer, Directory, Mode, Moved, Named, OnPlain, Room, Trust};
 use wire::Refusal;
 
 /// The files are looked at so often.
@@ -84,8 +84,10 @@ impl Secure {
         Arc::new(Trust::of_node(self.directory.clone()))
     }
 
-    pub fn dialer(&self) -> Arc<dyn Dial> {
-        Arc::new(Dialer::new(self.mode, self.directory.clone()))
+    /// For that kernel.
+    pub fn dialer(&self, kernel: &Kernel) -> Arc<dyn Dial> {
+        let moved = Moved::choose(kernel.moves_by_calls());
+        Arc::new(Dialer::new(self.mode, self.directory.clone(), moved))
     }
 
     /// Accepts at an address that this kernel has bound.
@@ -96,7 +98,8 @@ impl Secure {
         refusal: &'static str,
     ) -> Result<Acceptor> {
         let (socket, giver) = kernel.hand_over(address)?;
-        let how = (self.mode, self.directory.clone());
+        let moved = Moved::choose(kernel.moves_by_calls());
+        let how = (self.mode, self.directory.clone(), moved);
         let plain = (refusal, self.on_plain());
         Acceptor::start(socket, how, giver, plain, self.room.clone())
             .context("TLS cannot be started")

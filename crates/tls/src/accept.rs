@@ -12,14 +12,14 @@ use std::time::Duration;
 use linux::{Giver, Handed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::directory::Directory;
-use crate::handshake::Shaken;
+use crate::moved::{Moved, With};
 use crate::names::Named;
-use crate::{handshake, pair, pump, runtime};
+use crate::{handshake, runtime};
 
 /// Whether TLS is spoken, and whether plain text is, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,7 @@ pub struct Acceptor {
 struct Shared {
     mode: Mode,
     directory: Arc<Directory>,
+    moved: Moved,
     giver: Giver,
     /// For who speaks in plain text where TLS is required.
     refusal: &'static str,
@@ -97,7 +98,7 @@ impl Acceptor {
     /// `socket` listens. `refusal`: the whole answer to plain text where TLS is required.
     pub fn start(
         socket: OwnedFd,
-        (mode, directory): (Mode, Arc<Directory>),
+        (mode, directory, moved): (Mode, Arc<Directory>, Moved),
         giver: Giver,
         (refusal, on_plain): (&'static str, OnPlain),
         room: Room,
@@ -110,6 +111,7 @@ impl Acceptor {
         let shared = Arc::new(Shared {
             mode,
             directory,
+            moved,
             giver,
             refusal,
             room,
@@ -190,6 +192,7 @@ impl Shared {
             node: None,
             client: None,
             far: None,
+            seal: None,
         });
         Ok(())
     }
@@ -219,25 +222,9 @@ impl Shared {
             Some(_) => None,
             None => Some(self.room.0.clone().try_acquire_owned().map_err(full)?),
         };
-        let ((near, word), (far, ends)) = pair::new()?;
-        self.giver.give(Handed {
-            socket: near,
-            peer: peer.to_string(),
-            node,
-            client,
-            far: Some(Arc::new(word)),
-        });
-        tokio::spawn(pumped(outer, far, ends, permit));
+        let peer = peer.to_string();
+        let with = With { peer, node, client };
+        self.giver.give(self.moved.hand(outer, with, permit)?);
         Ok(())
     }
-}
-
-async fn pumped(
-    outer: Shaken,
-    inner: tokio::net::UnixStream,
-    ends: Arc<pair::Ends>,
-    permit: Option<OwnedSemaphorePermit>,
-) {
-    pump::run(outer, inner, ends).await;
-    drop(permit);
 }

@@ -13,8 +13,9 @@ use tokio::time::timeout;
 
 use crate::accept::Mode;
 use crate::directory::Directory;
+use crate::moved::{Moved, With};
 use crate::names::Named;
-use crate::{handshake, pair, pump, runtime};
+use crate::{handshake, runtime};
 
 /// The time that another node has to connect, and to shake hands.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -26,6 +27,7 @@ const PLAIN_AFTER: Duration = Duration::from_millis(300);
 pub struct Dialer {
     mode: Mode,
     directory: Arc<Directory>,
+    moved: Moved,
     known: Arc<Known>,
 }
 
@@ -57,11 +59,12 @@ impl Known {
 }
 
 impl Dialer {
-    pub fn new(mode: Mode, directory: Arc<Directory>) -> Dialer {
+    pub fn new(mode: Mode, directory: Arc<Directory>, moved: Moved) -> Dialer {
         let known = Arc::default();
         Dialer {
             mode,
             directory,
+            moved,
             known,
         }
     }
@@ -73,15 +76,15 @@ impl Dial for Dialer {
             Ok(handle) => handle,
             Err(error) => return done(Err(error)),
         };
-        let (mode, directory) = (self.mode, self.directory.clone());
+        let (how, directory) = ((self.mode, self.moved), self.directory.clone());
         let known = self.known.clone();
-        handle.spawn(async move { done(dial(&address, mode, &directory, &known).await) });
+        handle.spawn(async move { done(dial(&address, how, &directory, &known).await) });
     }
 }
 
 async fn dial(
     address: &str,
-    mode: Mode,
+    (mode, moved): (Mode, Moved),
     directory: &Directory,
     known: &Known,
 ) -> io::Result<Handed> {
@@ -112,20 +115,18 @@ async fn dial(
                 node: None,
                 client: None,
                 far: None,
+                seal: None,
             });
         }
     };
     let shown = outer.shown.as_ref();
     let node = shown.and_then(|chain| Named::read(chain.first()?)?.node);
-    let ((near, word), (far, ends)) = pair::new()?;
-    tokio::spawn(pump::run(outer, far, ends));
-    Ok(Handed {
-        socket: near,
+    let with = With {
         peer: at.to_string(),
         node,
         client: None,
-        far: Some(Arc::new(word)),
-    })
+    };
+    moved.hand(outer, with, ())
 }
 
 /// Whether the other side answered, and not by TLS; or went away, as who does not understand does.

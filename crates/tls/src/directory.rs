@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -14,6 +13,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
+use crate::cipher::provider;
 use crate::error::TlsError;
 use crate::names::Named;
 use crate::verify::NodeVerifier;
@@ -93,7 +93,7 @@ impl Loaded {
         }
         pair.check(certificate, key)?;
         let Pair { chain, secret } = pair;
-        let provider = Arc::new(default_provider());
+        let provider = Arc::new(provider());
         let roots = Arc::new(roots(ca, &bytes[2])?);
         let whom = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
             .allow_unauthenticated()
@@ -170,7 +170,7 @@ impl Pair {
             certificate: certificate.to_owned(),
         };
         let Pair { chain, secret } = self;
-        let pair = CertifiedKey::from_der(chain.clone(), secret.clone_key(), &default_provider());
+        let pair = CertifiedKey::from_der(chain.clone(), secret.clone_key(), &provider());
         let pair = pair.map_err(|error| match error {
             rustls::Error::InconsistentKeys(_) => other_key(),
             other => TlsError::Unusable {

@@ -12,7 +12,9 @@ use crate::keys::Keys;
 use crate::record::{self, Content, RECORD_BYTES_MAX, Way, wrong};
 
 /// Read at once.
-const BUFFER_BYTES: usize = 8 * RECORD_BYTES_MAX;
+const BUFFER_BYTES: usize = 16 * RECORD_BYTES_MAX;
+/// Until more comes at once.
+const BUFFER_BYTES_MIN: usize = 8 << 10;
 /// ‡ Texts that are opened before they are taken: the system writes 1,024 pieces in one call.
 const TEXTS_MAX: usize = 64;
 /// “I am done.”
@@ -31,6 +33,8 @@ pub struct Incoming {
     sealed: Range<usize>,
     /// Where in `bytes` is what was opened and not taken.
     texts: Vec<Range<usize>>,
+    /// What came last filled it.
+    is_short: bool,
 }
 
 /// How far the records that are there were opened.
@@ -47,15 +51,15 @@ pub enum Opened {
 impl Incoming {
     /// `unread`: came with the handshake.
     pub fn new(way: Way, keys: Arc<Keys>, unread: &[u8]) -> Incoming {
-        // Of which the system gives what is used.
-        let mut bytes = vec![0; BUFFER_BYTES.max(unread.len())];
-        bytes[..unread.len()].copy_from_slice(unread);
+        let mut bytes = unread.to_vec();
+        bytes.resize(unread.len().max(BUFFER_BYTES_MIN), 0);
         Incoming {
             way,
             keys,
             bytes,
             sealed: 0..unread.len(),
             texts: Vec::new(),
+            is_short: unread.len() >= BUFFER_BYTES_MIN,
         }
     }
 
@@ -66,12 +70,18 @@ impl Incoming {
             self.bytes.copy_within(self.sealed.clone(), 0);
             self.sealed = 0..self.sealed.len();
         }
+        if self.is_short {
+            let length = (self.bytes.len() * 4).min(BUFFER_BYTES);
+            self.bytes.resize(length.max(self.bytes.len()), 0);
+            self.is_short = false;
+        }
         &mut self.bytes[self.sealed.end..]
     }
 
     /// So many bytes were read into the room.
     pub fn on_read(&mut self, count: usize) {
         self.sealed.end += count;
+        self.is_short = self.sealed.end == self.bytes.len();
     }
 
     /// Opens the records that are there.
@@ -135,6 +145,27 @@ impl Incoming {
     /// What was opened and not taken, in its order.
     pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
         self.texts.iter().map(|text| &self.bytes[text.clone()])
+    }
+
+    pub fn has_texts(&self) -> bool {
+        !self.texts.is_empty()
+    }
+
+    /// Takes as much of it as there is room for.
+    pub fn take(&mut self, into: &mut [u8]) -> usize {
+        let (mut taken, mut whole) = (0, 0);
+        for text in &mut self.texts {
+            let step = text.len().min(into.len() - taken);
+            into[taken..][..step].copy_from_slice(&self.bytes[text.start..][..step]);
+            taken += step;
+            text.start += step;
+            if text.start < text.end {
+                break;
+            }
+            whole += 1;
+        }
+        self.texts.drain(..whole);
+        taken
     }
 
     pub fn take_all(&mut self) {

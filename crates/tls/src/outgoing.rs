@@ -12,7 +12,7 @@ use crate::keys::Keys;
 use crate::record::{Content, HEADER_BYTES, TAIL_BYTES, TEXT_BYTES_MAX, Way};
 
 /// Records that are sealed and sent at once.
-pub const RECORDS: usize = 8;
+pub const RECORDS: usize = 16;
 /// A full one.
 const RECORD_BYTES: usize = HEADER_BYTES + TEXT_BYTES_MAX + TAIL_BYTES;
 /// ‡ AES-GCM is proved for 2^24 records by one key, which are 256 GiB: a long append has more.
@@ -37,15 +37,28 @@ impl Outgoing {
         Outgoing {
             way,
             keys,
-            // Of which the system gives what is used.
-            records: vec![0; KEY_RECORD_BYTES + RECORDS * RECORD_BYTES],
+            records: vec![0; KEY_RECORD_BYTES + HEADER_BYTES + TAIL_BYTES],
+        }
+    }
+
+    /// Makes places for so many bytes, or for fewer.
+    pub fn make_places(&mut self, bytes: usize) {
+        let bytes = bytes.min(RECORDS * TEXT_BYTES_MAX);
+        let around = bytes.div_ceil(TEXT_BYTES_MAX) * (HEADER_BYTES + TAIL_BYTES);
+        let length = KEY_RECORD_BYTES + bytes + around;
+        if self.records.len() < length {
+            self.records.resize(length, 0);
         }
     }
 
     /// Where text may be put: one place is filled before the next.
     pub fn places(&mut self) -> impl Iterator<Item = &mut [u8]> {
-        let records = self.records[KEY_RECORD_BYTES..].chunks_exact_mut(RECORD_BYTES);
-        records.map(|record| &mut record[HEADER_BYTES..][..TEXT_BYTES_MAX])
+        let records = self.records[KEY_RECORD_BYTES..].chunks_mut(RECORD_BYTES);
+        let around = HEADER_BYTES + TAIL_BYTES;
+        records.map(move |record| {
+            let text = record.len().saturating_sub(around);
+            record.split_at_mut(HEADER_BYTES).1.split_at_mut(text).0
+        })
     }
 
     /// Seals so many bytes of text that were put there. Returns where they are to be sent from.
@@ -53,7 +66,7 @@ impl Outgoing {
         let from = self.renew_key()?;
         let (mut rest, mut end) = (count, KEY_RECORD_BYTES);
         let records = &mut self.records[KEY_RECORD_BYTES..];
-        for record in records.chunks_exact_mut(RECORD_BYTES) {
+        for record in records.chunks_mut(RECORD_BYTES) {
             if rest == 0 {
                 break;
             }

@@ -23,6 +23,8 @@ use crate::pair::Ends;
 use inward::Inward;
 use outward::Outward;
 
+/// Read of a pair at once, until more is there.
+const ROOM_BYTES_MIN: usize = 4 << 10;
 /// The time that the other side has to end once nobody has the near end any more: a reset would overtake what it was sent last.
 const LINGER: Duration = Duration::from_secs(1);
 /// Whoever waits for pumps looks so often.
@@ -90,6 +92,7 @@ pub async fn run(outer: Shaken, mut inner: UnixStream, ends: Arc<Ends>) {
             to: to_outer,
             records: Outgoing::new(sends, keys.clone()),
             ends: &ends,
+            room: ROOM_BYTES_MIN,
         };
         let inward = Inward {
             from: from_outer,
@@ -129,52 +132,15 @@ async fn end_of(outward: Outward<'_>, inward: Inward<'_>, ends: &Ends) -> Ended 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::NODE_NAME;
-    use crate::verify::NodeVerifier;
+    use crate::testing::configs;
     use crate::{handshake, pair, runtime};
     use linux::FarEnd;
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
-    use rustls::crypto::ring::default_provider;
-    use rustls::pki_types::{PrivateKeyDer, ServerName};
-    use rustls::{ClientConfig, RootCertStore, ServerConfig};
+    use rustls::pki_types::ServerName;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream as Near;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
     use tokio::net::{TcpListener, TcpStream};
     use tokio_rustls::TlsConnector;
-
-    /// The two sides of what an authority of this moment gave to a node.
-    fn configs() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
-        let key = KeyPair::generate().expect("a key");
-        let mut wants = CertificateParams::default();
-        wants.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = wants.self_signed(&key).expect("a certificate");
-        let issuer = Issuer::new(wants, key);
-        let mut wants = CertificateParams::default();
-        let uri = format!("{NODE_NAME}n1").try_into().expect("plain");
-        wants.subject_alt_names.push(SanType::URI(uri));
-        let key = KeyPair::generate().expect("a key");
-        let own = wants.signed_by(&key, &issuer).expect("a certificate");
-        let secret = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
-        let provider = Arc::new(default_provider());
-        let mut server = ServerConfig::builder_with_provider(provider.clone())
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("versions")
-            .with_no_client_auth()
-            .with_single_cert(vec![own.der().clone()], secret)
-            .expect("a pair");
-        server.enable_secret_extraction = true;
-        let mut roots = RootCertStore::empty();
-        roots.add(authority.der().clone()).expect("an authority");
-        let verifier = NodeVerifier::new(Arc::new(roots), provider.clone());
-        let client = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])
-            .expect("versions")
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
-            .with_no_client_auth();
-        (Arc::new(server), Arc::new(client))
-    }
 
     type Client = tokio_rustls::client::TlsStream<TcpStream>;
 

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use client::{Secured, Transport};
 use rustls::client::WantsClientCert;
-use rustls::crypto::ring::default_provider;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, ConfigBuilder, RootCertStore};
 use tokio::time::timeout;
 
+use crate::cipher::provider;
 use crate::directory::{Directory, Pair, certificates, read, roots};
 use crate::error::TlsError;
 use crate::{handshake, pair, pump, runtime};
@@ -47,7 +47,7 @@ type Builder = ConfigBuilder<ClientConfig, WantsClientCert>;
 
 fn builder(roots: Arc<RootCertStore>, path: &Path) -> Result<Builder, TlsError> {
     let versions = &[&rustls::version::TLS13];
-    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider()))
         .with_protocol_versions(versions)
         .map_err(|error| TlsError::Unusable {
             path: path.to_owned(),

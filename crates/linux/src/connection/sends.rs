@@ -10,6 +10,7 @@ use ops::{Completion, ConnId, Slice};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown};
 
+use crate::handed::Seal;
 use crate::landing::{self, Region};
 use crate::limits::SLICES_MAX;
 
@@ -72,6 +73,7 @@ impl Sends {
     pub fn has_bytes(
         &mut self,
         socket: Option<&Arc<OwnedFd>>,
+        seal: &mut Option<Box<dyn Seal>>,
         completions: &mut Vec<Completion>,
     ) -> bool {
         loop {
@@ -86,7 +88,10 @@ impl Sends {
                 None => return false,
                 Some(Sending::Shutdown) => {
                     // Fails only on a connection that is gone, and then nobody waits for our end.
-                    let _ = shutdown(socket, Shutdown::Write);
+                    match seal {
+                        Some(seal) => _ = seal.seal_end(),
+                        None => _ = shutdown(socket, Shutdown::Write),
+                    }
                     self.shut = true;
                     self.queue.pop_front();
                 }
@@ -109,6 +114,25 @@ impl Sends {
     /// Sends what is next, at most `bytes_max`; returns how much that was to be.
     pub fn send_next(&self, socket: &OwnedFd, bytes_max: usize) -> (usize, Result<usize, Errno>) {
         send_next(socket, &self.queue, bytes_max)
+    }
+
+    /// Seals what is next in the place of `send_next`: the connection flushes it.
+    pub fn seal_next(
+        &self,
+        seal: &mut dyn Seal,
+        bytes_max: usize,
+    ) -> (usize, Result<usize, Errno>) {
+        let (slices, length) = gather(&self.queue, bytes_max, |slice, range| {
+            Some(IoSlice::new(&slice[range]))
+        });
+        match length {
+            0 => (0, Ok(0)),
+            // It takes some. Whether the socket takes more, it is not asked.
+            _ => match seal.seal(&slices) {
+                Ok(count) => (count, Ok(count)),
+                Err(errno) => (length, Err(errno)),
+            },
+        }
     }
 
     /// The next slices, `bytes_max` bytes at most, and their length.

@@ -14,6 +14,8 @@ pub struct Outward<'a> {
     pub to: tcp::WriteHalf<'a>,
     pub records: Outgoing,
     pub ends: &'a Ends,
+    /// So much is read at once. It grows with what comes.
+    pub room: usize,
 }
 
 impl Outward<'_> {
@@ -43,12 +45,19 @@ impl Outward<'_> {
     async fn read(&mut self) -> io::Result<usize> {
         loop {
             self.from.readable().await?;
+            self.records.make_places(self.room);
             let mut places = self.records.places();
             let mut places: [IoSliceMut; RECORDS] =
                 std::array::from_fn(|_| IoSliceMut::new(places.next().unwrap_or_default()));
             match self.from.try_read_vectored(&mut places) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => return read,
+                Ok(count) => {
+                    if count >= self.room {
+                        self.room *= 4;
+                    }
+                    return Ok(count);
+                }
+                Err(error) => return Err(error),
             }
         }
     }

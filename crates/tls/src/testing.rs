@@ -1,0 +1,44 @@
+//! What tests of connections are made of.
+
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+use crate::names::NODE_NAME;
+use crate::verify::NodeVerifier;
+
+/// The two sides of what an authority of this moment gave to a node.
+pub fn configs() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+    let key = KeyPair::generate().expect("a key");
+    let mut wants = CertificateParams::default();
+    wants.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = wants.self_signed(&key).expect("a certificate");
+    let issuer = Issuer::new(wants, key);
+    let mut wants = CertificateParams::default();
+    let uri = format!("{NODE_NAME}n1").try_into().expect("plain");
+    wants.subject_alt_names.push(SanType::URI(uri));
+    let key = KeyPair::generate().expect("a key");
+    let own = wants.signed_by(&key, &issuer).expect("a certificate");
+    let secret = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let provider = Arc::new(default_provider());
+    let mut server = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![own.der().clone()], secret)
+        .expect("a pair");
+    server.enable_secret_extraction = true;
+    let mut roots = RootCertStore::empty();
+    roots.add(authority.der().clone()).expect("an authority");
+    let verifier = NodeVerifier::new(Arc::new(roots), provider.clone());
+    let client = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("versions")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    (Arc::new(server), Arc::new(client))
+}
