@@ -37,6 +37,12 @@ pub enum Asked<'a> {
     PutToken,
     RotateToken,
     RevokeToken,
+    /// Whoever signs tickets, their public keys and what their tickets may at most.
+    Issuers,
+    /// An issuer is made, or changed.
+    PutIssuer,
+    /// The tickets of an issuer are good no more.
+    RemoveIssuer,
     /// Tokens are to be asked for, or not any more.
     SetAuth,
     /// The asker itself, and what it may do.
@@ -132,6 +138,9 @@ impl Asked<'_> {
             | Asked::PutToken
             | Asked::RotateToken
             | Asked::RevokeToken
+            | Asked::Issuers
+            | Asked::PutIssuer
+            | Asked::RemoveIssuer
             | Asked::Explain
             | Asked::Audit => one(Do::Tokens, cluster()),
             // ‡ Whoever turns it off gives everything to everybody.
@@ -199,7 +208,12 @@ impl Asked<'_> {
     pub fn hands_out(&self) -> bool {
         matches!(
             self,
-            Asked::PutToken | Asked::RotateToken | Asked::RevokeToken | Asked::SetAuth
+            Asked::PutToken
+                | Asked::RotateToken
+                | Asked::RevokeToken
+                | Asked::PutIssuer
+                | Asked::RemoveIssuer
+                | Asked::SetAuth
         )
     }
 }

@@ -17,6 +17,8 @@ pub enum Principal {
     Token(TokenName),
     /// Whoever showed a client's certificate of that name, to which something was granted.
     Certificate(TokenName),
+    /// Whoever showed a ticket that an issuer signed: `ISSUER/SUBJECT`.
+    Ticket(String),
     /// Somebody who showed nothing.
     Anonymous,
 }
@@ -35,6 +37,7 @@ impl fmt::Display for Principal {
             Principal::Socket => f.write_str("the admin socket"),
             Principal::Token(name) => write!(f, "token `{name}`"),
             Principal::Certificate(name) => write!(f, "certificate `{name}`"),
+            Principal::Ticket(name) => write!(f, "ticket `{name}`"),
             Principal::Anonymous => f.write_str("who shows no token"),
         }
     }
@@ -88,7 +91,7 @@ pub fn decide(who: &Principal, grants: Option<&Grants>, need: &Need) -> Result<(
         Err(Denied { who, need, reason })
     };
     let grants = match who {
-        Principal::Token(_) | Principal::Certificate(_) => grants,
+        Principal::Token(_) | Principal::Certificate(_) | Principal::Ticket(_) => grants,
         Principal::Anonymous | Principal::Node(_) | Principal::Socket => None,
     };
     let Some(grants) = grants else {

@@ -107,6 +107,23 @@ impl FromStr for Grant {
 }
 
 impl Grant {
+    /// What both allow. `None`: there is nothing.
+    fn and(&self, other: &Grant) -> Option<Grant> {
+        let operations = self.operations.and(other.operations);
+        let resource = self.resource.and(&other.resource)?;
+        (!operations.is_empty()).then_some(Grant {
+            operations,
+            resource,
+        })
+    }
+
+    fn administers(&self) -> bool {
+        let is_of_all = self.resource.is_cluster() || self.resource.is_everything();
+        let may =
+            |operation: Operation| operation.counts_as_all() || operation == Operation::Tokens;
+        is_of_all && self.operations.iter().any(may)
+    }
+
     /// ‡ A grant that allows nothing is a mistake of who wrote it, and is said to be one.
     fn check(&self) -> Result<(), BadGrant> {
         if self.operations == Operations::All {
@@ -154,7 +171,7 @@ impl fmt::Display for Grant {
     }
 }
 
-/// All that a principal may do: at least one grant, and at most `GRANTS_MAX`.
+/// All that a principal may do: at least one grant, and at most `GRANTS_MAX`, where somebody was given them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grants(Vec<Grant>);
 
@@ -188,6 +205,23 @@ impl Grants {
 
     pub fn allow(&self, operation: Operation, place: &Place) -> bool {
         self.iter().any(|grant| grant.allows(operation, place))
+    }
+
+    /// What both these and the others allow, and nothing else. That may be nothing at all, and more than somebody may be given.
+    pub fn within(&self, others: &Grants) -> Grants {
+        let pairs = self
+            .iter()
+            .flat_map(|own| others.iter().map(move |its| (own, its)));
+        let mut both: Vec<Grant> = pairs.filter_map(|(own, its)| own.and(its)).collect();
+        both.sort();
+        both.dedup();
+        Grants(both)
+    }
+
+    /// The first grant that somebody who signs tickets must not have: tickets are shown to the cluster by people whom nobody there knows, and change
+    /// neither who may do what nor who is a member.
+    pub fn administers(&self) -> Option<&Grant> {
+        self.iter().find(|grant| grant.administers())
     }
 
     /// Whether one of them is `all on *`.

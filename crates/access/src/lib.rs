@@ -17,6 +17,7 @@
 //! | `asked` | all that can be asked at any door, and what each needs |
 //! | `decide` | may this principal do that, and if not, why |
 //! | `token` | `lgb_ID_SECRET`: what is shown, and the hash that is kept |
+//! | `shown` | a token or a signed ticket, as somebody shows it |
 
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod decide;
 mod grant;
 mod operation;
 mod resource;
+mod shown;
 mod token;
 
 pub use asked::Asked;
@@ -32,4 +34,5 @@ pub use decide::{Denied, Need, Principal, decide};
 pub use grant::{BadGrant, GRANT_BYTES_MAX, GRANTS_MAX, Grant, Grants};
 pub use operation::{Operation, Operations};
 pub use resource::{BadResource, Place, Resource};
+pub use shown::{Bearer, TICKET_BYTES_MAX, TicketText};
 pub use token::{BadToken, NAME_BYTES_MAX, SECRET_BYTES, Secret, SecretHash, Token, TokenName};

@@ -125,6 +125,18 @@ impl Operations {
         }
     }
 
+    /// Those that are in both.
+    pub(crate) fn and(self, other: Operations) -> Operations {
+        match (self, other) {
+            (Operations::All, both) | (both, Operations::All) => both,
+            (Operations::These(own), Operations::These(its)) => Operations::These(own & its),
+        }
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self == Operations::These(0)
+    }
+
     pub fn iter(self) -> impl Iterator<Item = Operation> {
         let all = Operation::ALL.iter().copied();
         all.filter(move |operation| self.has(*operation))

@@ -183,6 +183,15 @@ impl Resource {
         }
     }
 
+    /// All that both name, which is all that one of them does. `None`: there is nothing.
+    pub(crate) fn and(&self, other: &Resource) -> Option<Resource> {
+        match (self.covers(other), other.covers(self)) {
+            (true, _) => Some(other.clone()),
+            (_, true) => Some(self.clone()),
+            (false, false) => None,
+        }
+    }
+
     /// Whether all that the other one names is named by this one.
     pub fn covers(&self, other: &Resource) -> bool {
         match (&self.0, &other.0) {

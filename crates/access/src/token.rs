@@ -19,7 +19,7 @@ pub const SECRET_BYTES: usize = 32;
 /// The bytes of a token's name.
 pub const NAME_BYTES_MAX: usize = 64;
 
-const PREFIX: &str = "lgb_";
+pub(crate) const PREFIX: &str = "lgb_";
 /// As they are written in a token.
 const SECRET_LETTERS: usize = 43;
 
@@ -44,7 +44,9 @@ pub struct Token {
 /// ‡ None of them shows what was read: a token with a letter too many is a secret still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadToken {
-    #[error("this is no token: one is lgb_NAME_SECRET, as `logberg token create` printed it")]
+    #[error(
+        "this is no token: one is lgb_NAME_SECRET, as `logberg token create` printed it, or a ticket of an issuer, HEADER.CLAIMS.SIGNATURE"
+    )]
     Shape,
     #[error(
         "a token's name is 1 to {NAME_BYTES_MAX} lower-case letters, digits, '-' or '.', and begins with a letter or a digit"

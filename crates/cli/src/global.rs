@@ -34,7 +34,7 @@ pub struct Global {
     /// nodes of the lost one may come back
     #[arg(long, global = true, value_name = "ID", env = "LOGBERG_CLUSTER", hide_env_values = true, value_parser = cluster)]
     pub cluster: Option<String>,
-    /// A file with the token to show, as `logberg token create` printed it; else the one in LOGBERG_TOKEN
+    /// A file with the token to show, as `logberg token create` printed it, or with a ticket of an issuer; else the one in LOGBERG_TOKEN
     #[arg(long, global = true, value_name = "FILE", env = "LOGBERG_TOKEN_FILE", hide_env_values = true, value_parser = token_file)]
     pub token_file: Option<Credential>,
     /// A file with the authority whose certificates of nodes to believe: connections are made by TLS, and by nothing else
@@ -149,7 +149,7 @@ const UNIX: &str = "unix:";
 /// The variable of the environment with a token.
 const TOKEN: &str = "LOGBERG_TOKEN";
 /// No file with a token is longer.
-const TOKEN_FILE_BYTES_MAX: u64 = 4 << 10;
+const TOKEN_FILE_BYTES_MAX: u64 = 8 << 10;
 
 /// The token in a file.
 fn token_file(path: &str) -> Result<Credential, String> {

@@ -21,7 +21,7 @@ pub use heard::Heard;
 pub use logs::NewLog;
 pub use tokens::NewToken;
 pub use wire::change_slots::{ChangeSlots, SlotsVerb};
-pub use wire::told::{AuthTold, ChangeTold, Explained, TokenTold, WhoTold};
+pub use wire::told::{AuthTold, ChangeTold, Explained, IssuerTold, TokenTold, WhoTold};
 pub use wire::told::{
     Continues, DeletedLog, Health, LogDetails, LogInfo, LogStatus, NodeStatus, PeerStatus,
     Retained, ScrubDifference, ScrubReport, ScrubView, SlotsChanged, SlotsGroup, SlotsMove,

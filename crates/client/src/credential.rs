@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use access::{BadToken, Token};
+use access::{BadToken, Bearer, TicketText, Token};
 
-/// A token, as `logberg token create` printed it. It is sent at the beginning of each connection; no text shows its secret.
+/// A token, as `logberg token create` printed it, or a ticket that an issuer signed. It is sent at the beginning of each connection; no text shows its secret.
 ///
 /// Or, of a node that asks for a client, the certificate that this one showed: it is believed of nodes alone, by the certificate that they
 /// show themselves.
@@ -18,6 +18,7 @@ pub struct Credential {
 #[derive(Clone, PartialEq, Eq)]
 enum Shown {
     Token(Token),
+    Ticket(TicketText),
     Certificate(String),
 }
 
@@ -41,14 +42,24 @@ impl Credential {
     pub fn token(&self) -> Option<&Token> {
         match &self.shown {
             Shown::Token(token) => Some(token),
+            Shown::Ticket(_) | Shown::Certificate(_) => None,
+        }
+    }
+
+    /// What stands behind `Authorization: Bearer`. It is a secret. `None`: it is neither token nor ticket.
+    pub fn bearer(&self) -> Option<String> {
+        match &self.shown {
+            Shown::Token(token) => Some(token.reveal()),
+            Shown::Ticket(ticket) => Some(ticket.reveal().to_owned()),
             Shown::Certificate(_) => None,
         }
     }
 
-    /// The name of its token or certificate: no secret.
+    /// The name of its token or certificate: no secret. That of a ticket stands in the ticket.
     pub fn name(&self) -> &str {
         match &self.shown {
             Shown::Token(token) => token.name.as_str(),
+            Shown::Ticket(_) => "a ticket",
             Shown::Certificate(name) => name,
         }
     }
@@ -58,9 +69,10 @@ impl FromStr for Credential {
     type Err = BadToken;
 
     fn from_str(text: &str) -> Result<Credential, BadToken> {
-        let token: Token = text.trim().parse()?;
-        let line = wire::auth::line(&token.reveal());
-        let shown = Shown::Token(token);
+        let (line, shown) = match text.trim().parse()? {
+            Bearer::Token(token) => (wire::auth::line(&token.reveal()), Shown::Token(token)),
+            Bearer::Ticket(ticket) => (wire::auth::line(ticket.reveal()), Shown::Ticket(ticket)),
+        };
         Ok(Credential { shown, line })
     }
 }
@@ -69,6 +81,7 @@ impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.shown {
             Shown::Token(token) => write!(f, "{token}"),
+            Shown::Ticket(ticket) => write!(f, "{ticket:?}"),
             Shown::Certificate(name) => write!(f, "certificate {name}"),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use access::{Asked, Token, TokenName};
+use access::{Asked, Bearer, Token, TokenName};
 use kv::{CommandSpec, NoKeys, keys_of};
 use letters::{No, Refusals, Rights, RightsBoard, Shown};
 use ops::Time;
@@ -103,8 +103,8 @@ impl Guard {
         if rights.asks == letters::Asks::NotKnown {
             return Err(error(NOT_KNOWN));
         }
-        let token = token_of(words);
-        let shown = token.and_then(|token| rights.take(&token, wall_ms));
+        let bearer = bearer_of(words);
+        let shown = bearer.and_then(|bearer| rights.take(&bearer, wall_ms).ok());
         shown.ok_or_else(|| error(WRONG))
     }
 
@@ -186,17 +186,18 @@ impl Guard {
     }
 }
 
-/// `ACL GETUSER NAME`, `ACL DRYRUN NAME …` about the token or certificate that was shown.
+/// `ACL GETUSER NAME`, `ACL DRYRUN NAME …` about the token, certificate or ticket that was shown.
 fn is_about(words: &[&[u8]], shown: &Shown) -> bool {
     let (Some(second), Some(name)) = (words.get(1), words.get(2)) else {
         return false;
     };
     let own = match shown {
-        Shown::Token(own, _) | Shown::Certificate(own, _) => own,
+        Shown::Token(own, _) | Shown::Certificate(own, _) => own.as_str().to_owned(),
+        Shown::Ticket(ticket) => ticket.name(),
         Shown::Nothing => return false,
     };
     let is_question = is(second, "getuser") || is(second, "dryrun");
-    is_question && *name == own.as_str().as_bytes()
+    is_question && *name == own.as_bytes()
 }
 
 /// Whether a command changes what is so for all clients: that is told with who asked for it.
@@ -211,7 +212,15 @@ pub fn is_change(spec: &CommandSpec, words: &[&[u8]]) -> bool {
     }
 }
 
-/// A whole token, or a name and the token or its secret. The name `default` is none.
+/// A whole token or ticket, or a name and the token or its secret, or a name and a ticket, whose own name is in it. The name `default` is none.
+fn bearer_of(words: &[&[u8]]) -> Option<Bearer> {
+    let text = std::str::from_utf8(words.last()?).ok()?;
+    match text.parse().ok() {
+        Some(Bearer::Ticket(ticket)) if words.len() <= 2 => Some(Bearer::Ticket(ticket)),
+        _ => token_of(words).map(Bearer::Token),
+    }
+}
+
 fn token_of(words: &[&[u8]]) -> Option<Token> {
     let text = |word: &[u8]| std::str::from_utf8(word).ok().map(str::to_owned);
     match words {

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError};
 
-use access::{Asked, Principal, Token};
-use hyper::header::{AUTHORIZATION, HeaderMap, WWW_AUTHENTICATE};
+use access::{Asked, Bearer, Principal, TicketText};
+use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use letters::{No, Rights, Shown};
 use ops::Time;
 
@@ -19,7 +19,7 @@ use crate::space::now_ms;
 #[derive(Clone, Debug)]
 pub struct Asker {
     pub shown: Shown,
-    /// The name of the token or certificate that was shown, which stand in one list; empty where none was. ‡ And where nothing is granted to that
+    /// The name of the token or certificate that was shown, which stand in one list, or of the ticket, which has a slash; empty where none was. ‡ And where nothing is granted to that
     /// certificate: what belongs to a token of its name is not its owner's.
     pub name: String,
     pub from: SocketAddr,
@@ -30,19 +30,22 @@ pub const NOT_GOOD: &str = "a token that is not good";
 /// So much of an address is told.
 const TOLD_BYTES_MAX: usize = 300;
 
+/// The name of a ticket behind the question mark.
+const TICKET: &str = "ticket";
+
 /// Before a token, however it is written.
 const BEARER: &str = "bearer ";
 
 fn unauthenticated(why: &str) -> Fault {
-    let remedy = "send a token that is good: Authorization: Bearer TOKEN";
+    let remedy = "send a token or a ticket that is good: Authorization: Bearer TOKEN";
     let fault = Fault::new(401, "unauthenticated", why, remedy);
     fault.header(WWW_AUTHENTICATE, "Bearer")
 }
 
-/// The token in a request.
+/// The token or ticket in the headers of a request.
 ///
 /// Errors: it shows something else. ‡ What that was is not told.
-fn token(headers: &HeaderMap) -> Result<Option<Token>, Fault> {
+fn bearer(headers: &HeaderMap) -> Result<Option<Bearer>, Fault> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let Some(value) = all.next() else {
         return Ok(None);
@@ -55,6 +58,45 @@ fn token(headers: &HeaderMap) -> Result<Option<Token>, Fault> {
         return Err(wrong());
     }
     rest.trim().parse().map(Some).map_err(|_| wrong())
+}
+
+/// A ticket behind the question mark, for what a browser asks for without headers of its own: EventSource. ‡ For reads of streams alone: an
+/// address is written down in many places.
+///
+/// Errors: it is none, there are two of them, or something else is asked for.
+fn of_query(route: &Route, query: &str) -> Result<Option<TicketText>, Fault> {
+    let all = form_urlencoded::parse(query.as_bytes());
+    let mut all = all.filter(|(name, _)| name == TICKET);
+    let Some((_, value)) = all.next() else {
+        return Ok(None);
+    };
+    if !matches!(route, Route::Read(_) | Route::Stand(_)) {
+        return Err(unauthenticated(
+            "a ticket behind the question mark is for reads of streams alone",
+        ));
+    }
+    let ticket = TicketText::new(&value).filter(|_| all.next().is_none());
+    let wrong = || unauthenticated("what stands behind ticket= is no ticket");
+    ticket.map(Some).ok_or_else(wrong)
+}
+
+impl Asker {
+    /// ‡ What was answered to one who showed something is nobody else's: no cache that others use keeps it. And none keeps what was asked
+    /// for by a ticket, which may stand in its address.
+    pub fn keep_private(&self, headers: &mut HeaderMap) {
+        let value = headers.get(CACHE_CONTROL).and_then(|v| v.to_str().ok());
+        let Some(value) = value else {
+            return;
+        };
+        let kept = match &self.shown {
+            Shown::Nothing => return,
+            Shown::Ticket(_) => "no-store".to_owned(),
+            Shown::Token(..) | Shown::Certificate(..) => value.replacen("public", "private", 1),
+        };
+        if let Ok(kept) = HeaderValue::from_str(&kept) {
+            headers.insert(CACHE_CONTROL, kept);
+        }
+    }
 }
 
 impl Door {
@@ -108,42 +150,63 @@ impl Door {
 
     /// A log, and what its nodes are shown: they judge it again.
     pub fn asking(&self, log: String, headers: &HeaderMap, asker: &Asker) -> Result<Asking, Fault> {
-        let token = match self.asks_nothing() {
+        let bearer = match self.asks_nothing() {
             true => None,
-            false => token(headers)?,
+            false => bearer(headers)?,
         };
-        let shown = match (token, &asker.shown) {
-            (Some(token), _) => Credential::Token(token),
+        let shown = match (bearer, &asker.shown) {
+            (Some(Bearer::Token(token)), _) => Credential::Token(token),
+            (Some(Bearer::Ticket(ticket)), _) => Credential::Ticket(ticket),
             (None, Shown::Certificate(name, until_ms)) => Credential::Certificate {
                 name: name.as_str().to_owned(),
                 until_ms: *until_ms,
             },
-            (None, Shown::Nothing | Shown::Token(..)) => Credential::Nothing,
+            (None, Shown::Nothing | Shown::Token(..) | Shown::Ticket(_)) => Credential::Nothing,
         };
         Ok(Asking { log, shown })
     }
 
     /// Whoever asks. Where nobody is asked for a token, nothing is looked at.
-    pub fn asker(&self, headers: &HeaderMap, whence: Whence) -> Result<Asker, Fault> {
+    pub fn asker(
+        &self,
+        headers: &HeaderMap,
+        (route, query): (&Route, &str),
+        whence: Whence,
+    ) -> Result<Asker, Fault> {
         let from = whence.from;
-        let shown = self.shown(headers, whence.by_handshake)?;
+        let shown = self.shown(headers, (route, query), whence.by_handshake)?;
         let is_granted = self.rights().grants(&shown, now_ms()).is_some();
         let name = match shown.principal() {
             Principal::Token(name) | Principal::Certificate(name) if is_granted => {
                 name.as_str().to_owned()
             }
+            Principal::Ticket(name) if is_granted => name,
             _ => String::new(),
         };
         Ok(Asker { shown, name, from })
     }
 
     /// A token is said on purpose, so it counts more than what the connection showed.
-    fn shown(&self, headers: &HeaderMap, by_handshake: Shown) -> Result<Shown, Fault> {
+    fn shown(
+        &self,
+        headers: &HeaderMap,
+        (route, query): (&Route, &str),
+        by_handshake: Shown,
+    ) -> Result<Shown, Fault> {
         if self.asks_nothing() {
             return Ok(Shown::Nothing);
         }
         let rights = self.rights();
-        let Some(token) = token(headers)? else {
+        let of_query = of_query(route, query)?.map(Bearer::Ticket);
+        let bearer = match (bearer(headers)?, of_query) {
+            (Some(_), Some(_)) => {
+                return Err(unauthenticated(
+                    "the request shows two credentials, in Authorization and behind ticket=",
+                ));
+            }
+            (one, other) => one.or(other),
+        };
+        let Some(bearer) = bearer else {
             // ‡ A certificate to which nothing is granted is nobody, also where a token has its name: what belongs to that name is not his.
             let is_granted = rights.grants(&by_handshake, now_ms()).is_some();
             return Ok(if is_granted {
@@ -155,10 +218,8 @@ impl Door {
         if rights.asks == letters::Asks::NotKnown {
             return Err(not_known());
         }
-        let shown = rights.take(&token, now_ms());
-        shown.ok_or_else(|| {
-            unauthenticated("this token is not known here, has expired or was revoked")
-        })
+        let shown = rights.take(&bearer, now_ms());
+        shown.map_err(|why| unauthenticated(&why))
     }
 
     /// May he ask for that?
@@ -174,6 +235,9 @@ impl Door {
             Err(No::Unauthenticated) => Err(unauthenticated(match &asker.shown {
                 Shown::Certificate(..) => {
                     "a token is needed: nothing is granted to the certificate that was shown, or it has expired"
+                }
+                Shown::Ticket(_) => {
+                    "this ticket has expired, or its issuer has signed it with a key that is gone"
                 }
                 Shown::Nothing | Shown::Token(..) => "a token is needed",
             })),
@@ -256,7 +320,14 @@ impl Door {
 
 /// Whether somebody asks for what is there already.
 fn is_of_what_is(asked: &Asked) -> bool {
-    !matches!(asked, Asked::CreateStream { .. } | Asked::CreateLog(_))
+    // The limits of the space are there for everybody to know of.
+    !matches!(
+        asked,
+        Asked::CreateStream { .. }
+            | Asked::CreateLog(_)
+            | Asked::ShowLimits { .. }
+            | Asked::SetLimits { .. }
+    )
 }
 
 fn not_found(asked: &Asked) -> Fault {
@@ -273,7 +344,6 @@ fn not_known() -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::header::HeaderValue;
 
     #[test]
     fn a_token_stands_behind_bearer_and_nothing_of_another_is_shown() {
@@ -281,13 +351,16 @@ mod tests {
         let read = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, HeaderValue::from_str(value).expect("text"));
-            token(&headers)
+            bearer(&headers)
         };
         for value in [
             format!("Bearer lgb_ci_{secret}"),
             format!("bearer  lgb_ci_{secret}"),
         ] {
-            let token = read(&value).expect("a token").expect("it is there");
+            let bearer = read(&value).expect("a token").expect("it is there");
+            let Bearer::Token(token) = bearer else {
+                panic!("{bearer:?}");
+            };
             assert_eq!(token.name.as_str(), "ci");
         }
         for value in ["Basic abc", "Bearer", "Bearer lgb_ci_short", "lgb_ci_x"] {
@@ -295,6 +368,41 @@ mod tests {
             assert_eq!(fault.status, 401);
             assert!(!fault.message.contains("ci") && !fault.message.contains("abc"));
         }
-        assert_eq!(token(&HeaderMap::new()), Ok(None));
+        assert_eq!(bearer(&HeaderMap::new()), Ok(None));
+        assert!(matches!(
+            read("Bearer eyJh.eyJp.c2ln"),
+            Ok(Some(Bearer::Ticket(_)))
+        ));
+    }
+
+    #[test]
+    fn a_ticket_stands_behind_the_question_mark_for_reads_of_streams_alone() {
+        let route = |method: &str, path: &str| {
+            let method = method.parse().expect("a method");
+            Route::of(&method, path).expect("a route")
+        };
+        let ticket = "offset=-1&ticket=eyJh.eyJp.c2ln&live=sse";
+        for method in ["GET", "HEAD"] {
+            let read = of_query(&route(method, "/v1/stream/a"), ticket);
+            assert!(read.is_ok_and(|ticket| ticket.is_some()));
+        }
+        for (method, path) in [
+            ("PUT", "/v1/stream/a"),
+            ("POST", "/v1/stream/a"),
+            ("DELETE", "/v1/stream/a"),
+            ("GET", "/v1/log/a"),
+            ("GET", "/v1/list/default"),
+            ("PATCH", "/v1/limits/default"),
+            ("GET", "/healthz"),
+        ] {
+            let fault = of_query(&route(method, path), ticket).expect_err("it is none of those");
+            assert_eq!(fault.status, 401, "{method} {path}");
+            assert_eq!(of_query(&route(method, path), "offset=-1"), Ok(None));
+        }
+        let read = route("GET", "/v1/stream/a");
+        for wrong in ["ticket=", "ticket=secret", "ticket=a.b.c&ticket=a.b.c"] {
+            let fault = of_query(&read, wrong).expect_err("it is none");
+            assert!(!fault.message.contains("secret"), "{}", fault.message);
+        }
     }
 }

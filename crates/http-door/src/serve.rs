@@ -210,7 +210,8 @@ impl Door {
         let (head, body) = request.into_parts();
         let route = Route::of(&head.method, head.uri.path())?;
         let what = || format!("{} {}", head.method, head.uri.path());
-        let asker = self.asker(&head.headers, whence);
+        let query = head.uri.query().unwrap_or_default();
+        let asker = self.asker(&head.headers, (&route, query), whence);
         let asker = asker.inspect_err(|fault| self.tell_refused(NOT_GOOD, from, &what(), fault))?;
         let is_filled = !body.is_end_stream();
         let judged = self.judge_route(&asker, &route, &head.headers, is_filled);
@@ -236,7 +237,10 @@ impl Door {
             return Err(fault);
         }
         let teller = asker.clone();
-        let answered = self.clone().routed(route, head, body, asker, scheme).await;
+        let mut answered = self.clone().routed(route, head, body, asker, scheme).await;
+        if let Ok(response) = &mut answered {
+            teller.keep_private(response.headers_mut());
+        }
         if let (Some(quota), Ok(Body::Whole(bytes))) =
             (quota, answered.as_ref().map(Response::body))
         {

@@ -6,13 +6,17 @@
 //!
 //! ‡ Until the node has said something nobody is served who would have to be asked for a token: see `Asks::NotKnown`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use access::{Asked, Denied, Grants, Principal, SecretHash, Token, TokenName, decide};
-
+use access::{
+    Asked, Bearer, Denied, Grants, Need, Principal, SecretHash, TicketText, Token, TokenName,
+    decide,
+};
 use ops::ClientCertificate;
+use tickets::{PublicKey, Ticket};
 
 use crate::refusals::Refused;
 
@@ -37,6 +41,17 @@ pub struct KeptToken {
     pub expires_ms: Option<u64>,
 }
 
+/// Whoever signs tickets, as far as doors need it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptIssuer {
+    pub keys: Vec<PublicKey>,
+    /// What its tickets may at most.
+    pub grants: Grants,
+}
+
+/// ‡ Which of them it is, is not told.
+const NOT_GOOD: &str = "this token is not known here, has expired or was revoked";
+
 /// All that doors are told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
@@ -44,9 +59,12 @@ pub struct Rights {
     /// Log 0's time: no token is younger by a wall clock that was set back.
     pub clock_ms: u64,
     pub tokens: BTreeMap<String, KeptToken>,
+    pub issuers: BTreeMap<String, KeptIssuer>,
+    /// The cluster's id, which tickets name.
+    pub cluster: String,
 }
 
-/// The token that somebody showed, when it was good.
+/// The token or ticket that somebody showed, when it was good.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Shown {
     #[default]
@@ -55,6 +73,8 @@ pub enum Shown {
     /// A client's certificate of that name, which holds until then, in milliseconds since the beginning of 1970. Whether anything was
     /// granted to it is looked up each time: if not, it is as nothing.
     Certificate(TokenName, u64),
+    /// A ticket. ‡ Its issuer, that one's grants and the time are looked at each time.
+    Ticket(Arc<Ticket>),
 }
 
 /// Why somebody may not.
@@ -73,6 +93,7 @@ impl Shown {
             Shown::Nothing => Principal::Anonymous,
             Shown::Token(name, _) => Principal::Token(name.clone()),
             Shown::Certificate(name, _) => Principal::Certificate(name.clone()),
+            Shown::Ticket(ticket) => ticket.principal(),
         }
     }
 
@@ -110,8 +131,29 @@ impl Rights {
         kept.is_in_force(self.now_ms(wall_ms))
     }
 
-    /// A token that is shown, if it is good now.
-    pub fn take(&self, token: &Token, wall_ms: u64) -> Option<Shown> {
+    /// A token or ticket that is shown, if it is good now.
+    ///
+    /// Errors: why it is not, in a sentence.
+    pub fn take(&self, shown: &Bearer, wall_ms: u64) -> Result<Shown, String> {
+        match shown {
+            Bearer::Token(token) => {
+                let taken = self.take_token(token, wall_ms);
+                taken.ok_or_else(|| NOT_GOOD.to_owned())
+            }
+            Bearer::Ticket(text) => self.take_ticket(text, wall_ms),
+        }
+    }
+
+    fn take_ticket(&self, text: &TicketText, wall_ms: u64) -> Result<Shown, String> {
+        let keys_of = |name: &str| Some(self.issuers.get(name)?.keys.as_slice());
+        let ticket = tickets::check(text, &self.cluster, self.now_ms(wall_ms), keys_of);
+        match ticket {
+            Ok(ticket) => Ok(Shown::Ticket(Arc::new(ticket))),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    fn take_token(&self, token: &Token, wall_ms: u64) -> Option<Shown> {
         let now_ms = self.now_ms(wall_ms);
         let Some(kept) = self.tokens.get(token.name.as_str()) else {
             // ‡ A name that nobody has takes a comparison, too.
@@ -128,7 +170,7 @@ impl Rights {
     }
 
     /// The grants of what was shown, if it is good still.
-    pub fn grants(&self, shown: &Shown, wall_ms: u64) -> Option<&Grants> {
+    pub fn grants(&self, shown: &Shown, wall_ms: u64) -> Option<Cow<'_, Grants>> {
         let now_ms = self.now_ms(wall_ms);
         let (name, hash) = match shown {
             Shown::Nothing => return None,
@@ -136,7 +178,12 @@ impl Rights {
             Shown::Certificate(name, until_ms) => {
                 let kept = self.tokens.get(name.as_str())?;
                 let is_good = kept.by_certificate && now_ms < *until_ms;
-                return (is_good && kept.is_in_force(now_ms)).then_some(&kept.grants);
+                return (is_good && kept.is_in_force(now_ms))
+                    .then_some(Cow::Borrowed(&kept.grants));
+            }
+            Shown::Ticket(ticket) => {
+                let issuer = self.issuer_of(ticket, now_ms)?;
+                return Some(Cow::Owned(ticket.within(&issuer.grants)));
             }
         };
         let kept = self.tokens.get(name.as_str())?;
@@ -144,20 +191,44 @@ impl Rights {
             known == hash && until.is_none_or(|until| until > now_ms)
         };
         let is_good = kept.hashes.iter().any(is_good) && kept.is_in_force(now_ms);
-        is_good.then_some(&kept.grants)
+        is_good.then_some(Cow::Borrowed(&kept.grants))
+    }
+
+    /// The issuer of a ticket that is good still.
+    fn issuer_of(&self, ticket: &Ticket, now_ms: u64) -> Option<&KeptIssuer> {
+        let issuer = self.issuers.get(ticket.issuer.as_str())?;
+        ticket.is_good(&issuer.keys, now_ms).then_some(issuer)
+    }
+
+    /// Whether a ticket allows all of it. It says nothing of why not.
+    fn ticket_allows(&self, shown: &Shown, needs: &[Need], wall_ms: u64) -> bool {
+        let Shown::Ticket(ticket) = shown else {
+            return false;
+        };
+        let issuer = self.issuer_of(ticket, self.now_ms(wall_ms));
+        issuer.is_some_and(|issuer| {
+            // ‡ What both allow, one by one: the cut of both lists allows just that.
+            needs.iter().all(|need| {
+                let allow = |grants: &Grants| grants.allow(need.operation, &need.place);
+                allow(&ticket.said) && allow(&issuer.grants)
+            })
+        })
     }
 
     /// May that be asked by whoever showed this?
     pub fn judge(&self, shown: &Shown, asked: &Asked, wall_ms: u64) -> Result<(), No> {
         let needs = asked.needs();
         // A request that needs nothing is answered to anybody, also before it is known who is asked for what.
-        if needs.is_empty() && !matches!(shown, Shown::Token(..)) {
+        if needs.is_empty() && !matches!(shown, Shown::Token(..) | Shown::Ticket(_)) {
             return Ok(());
         }
         match self.asks {
             Asks::Nothing => return Ok(()),
             Asks::NotKnown => return Err(No::NotKnown),
             Asks::Tokens => {}
+        }
+        if self.ticket_allows(shown, &needs, wall_ms) {
+            return Ok(());
         }
         let grants = self.grants(shown, wall_ms);
         if grants.is_none() {
@@ -166,7 +237,7 @@ impl Rights {
         let principal = shown.principal();
         let denied = needs
             .iter()
-            .find_map(|need| decide(&principal, grants, need).err());
+            .find_map(|need| decide(&principal, grants.as_deref(), need).err());
         match denied {
             None => Ok(()),
             Some(denied) => Err(No::Forbidden(denied)),
@@ -236,6 +307,7 @@ mod tests {
             asks: Asks::Tokens,
             clock_ms: 10,
             tokens: BTreeMap::from([("ci".to_owned(), kept)]),
+            ..Rights::default()
         }
     }
 
@@ -244,15 +316,15 @@ mod tests {
         let rights = rights();
         let read = Asked::ReadKeys(vec![b"ab"]);
         let write = Asked::WriteKeys(vec![b"ab"]);
-        let shown = rights.take(&token(1), 20).expect("it is good");
+        let shown = rights.take_token(&token(1), 20).expect("it is good");
         assert_eq!(rights.judge(&shown, &read, 20), Ok(()));
         assert!(matches!(
             rights.judge(&shown, &write, 20),
             Err(No::Forbidden(_))
         ));
         assert_eq!(rights.judge(&shown, &read, 100), Err(No::Unauthenticated));
-        assert_eq!(rights.take(&token(3), 20), None);
-        let old = rights.take(&token(2), 20).expect("it overlaps");
+        assert_eq!(rights.take_token(&token(3), 20), None);
+        let old = rights.take_token(&token(2), 20).expect("it overlaps");
         assert_eq!(rights.judge(&old, &read, 50), Err(No::Unauthenticated));
         let nothing = Shown::Nothing;
         assert_eq!(rights.judge(&nothing, &read, 20), Err(No::Unauthenticated));
@@ -306,7 +378,7 @@ mod tests {
         assert_eq!(rights.judge(&ci, &read, 20), Err(No::Unauthenticated));
         let mut token = token(1);
         token.name = TokenName::new("alice").expect("a name");
-        assert_eq!(rights.take(&token, 20), None);
+        assert_eq!(rights.take_token(&token, 20), None);
         let hash = Shown::Token(token.name, token.secret.hash());
         assert_eq!(rights.judge(&hash, &read, 20), Err(No::Unauthenticated));
     }

@@ -1,6 +1,7 @@
 //! Log 0: the cluster's directory of nodes and logs, a state machine on the layer of `commands`.
 
 mod entries;
+pub mod issuers;
 mod keys;
 mod machine;
 pub mod members;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use slots::{Change, Map};
 use wire::{NodeKind, Retention};
 
+use issuers::IssuerEntry;
 use members::Members;
 use tokens::{By, Rights, TokenEntry};
 
@@ -155,6 +157,21 @@ pub enum Command {
         from: String,
     },
     RevokeToken {
+        name: String,
+        by: By,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        from: String,
+        at_ms: u64,
+    },
+    /// An issuer of tickets, the first time or anew. ‡ As of a token.
+    PutIssuer {
+        name: String,
+        #[serde(flatten)]
+        entry: IssuerEntry,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        from: String,
+    },
+    RemoveIssuer {
         name: String,
         by: By,
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -521,6 +538,17 @@ impl Directory {
                 at_ms,
             } => {
                 Arc::make_mut(&mut self.rights).revoke(name, (by, from), *at_ms);
+            }
+            Command::PutIssuer { name, entry, from } => {
+                Arc::make_mut(&mut self.rights).put_issuer(name, entry.clone(), from);
+            }
+            Command::RemoveIssuer {
+                name,
+                by,
+                from,
+                at_ms,
+            } => {
+                Arc::make_mut(&mut self.rights).remove_issuer(name, (by, from), *at_ms);
             }
             Command::SetAuth {
                 on,

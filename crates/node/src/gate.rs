@@ -9,16 +9,19 @@
 //!
 //! While tokens are not asked for, nothing here is done for a connection that shows none.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use access::{
-    Asked, Denied, Grants, Need, Place, Principal, Resource, SecretHash, Token, TokenName, decide,
+    Asked, Bearer, Denied, Grants, Need, Place, Principal, Resource, SecretHash, TokenName, decide,
 };
 use letters::Refusals;
 use ops::{ClientCertificate, ConnId};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
+use tickets::Ticket;
 use wire::Refusal;
 
 use crate::directory::tokens::{By, Rights};
@@ -33,6 +36,8 @@ pub enum Who {
     /// Whoever showed a client's certificate of that name, which holds until then. ‡ What is granted to it is looked up each time:
     /// if nothing is, this is nobody.
     Certificate(TokenName, u64),
+    /// A ticket that was good when it was shown. ‡ Its issuer, that one's grants and the time are looked at each time.
+    Ticket(Arc<Ticket>),
     Anonymous,
 }
 
@@ -57,6 +62,12 @@ pub struct Pass {
 /// Where no token is good, a code says it, and its sentence shows nothing of what was read.
 const NOT_GOOD: &str = "this token is not known here, has expired or was revoked: ask whoever may make tokens for another one (logberg token create)";
 
+const TICKET_IS_OVER: &str = "this ticket has expired, or its issuer has signed it with a key that is gone: ask the issuer for another one";
+
+fn ticket_is_over() -> Refusal {
+    Refusal::new("unauthenticated", TICKET_IS_OVER)
+}
+
 /// Long connections are judged again so often.
 const AGAIN_EACH: Duration = Duration::from_secs(1);
 
@@ -75,6 +86,7 @@ impl Who {
             Who::Socket(_) => Principal::Socket,
             Who::Token(name, _) => Principal::Token(name.clone()),
             Who::Certificate(name, _) => Principal::Certificate(name.clone()),
+            Who::Ticket(ticket) => ticket.principal(),
             Who::Anonymous => Principal::Anonymous,
         }
     }
@@ -84,28 +96,38 @@ impl Who {
             Who::Socket(node) => By::Socket(node.0),
             Who::Token(name, _) => By::Token(name.as_str().to_owned()),
             Who::Certificate(name, _) => By::Certificate(name.as_str().to_owned()),
+            Who::Ticket(ticket) => By::Ticket(ticket.name()),
             Who::Anonymous => By::Anonymous,
         }
     }
 }
 
-/// The one who came. ‡ Whoever may open the socket can read the disk: a token would take from him what he has. `None`: a token that is not good, as far as this node knows.
-/// `socket`: the node at whose socket he came, if he did.
+/// The one who came. ‡ Whoever may open the socket can read the disk: a token would take from him what he has. `socket`: the node at whose socket he came,
+/// if he did; `cluster`: this one's id.
+///
+/// Errors: what he shows is not good, as far as this node knows.
 pub fn who(
     rights: &Rights,
-    now_ms: u64,
+    (cluster, now_ms): (&str, u64),
     socket: Option<NodeId>,
-    shown: Option<&Token>,
+    shown: Option<&Bearer>,
     certificate: Option<&ClientCertificate>,
-) -> Option<Who> {
+) -> Result<Who, Refusal> {
     if let Some(node) = socket {
-        return Some(Who::Socket(node));
+        return Ok(Who::Socket(node));
     }
     match shown {
-        None => Some(by_certificate(certificate).unwrap_or(Who::Anonymous)),
-        Some(token) => rights
-            .known(token, now_ms)
-            .map(|_| Who::Token(token.name.clone(), token.secret.hash())),
+        None => Ok(by_certificate(certificate).unwrap_or(Who::Anonymous)),
+        Some(Bearer::Token(token)) => {
+            rights.known(token, now_ms).ok_or_else(not_good)?;
+            Ok(Who::Token(token.name.clone(), token.secret.hash()))
+        }
+        Some(Bearer::Ticket(text)) => {
+            let ticket = rights.ticket(text, cluster, now_ms);
+            let bad =
+                |error: tickets::BadTicket| Refusal::new("unauthenticated", error.to_string());
+            Ok(Who::Ticket(Arc::new(ticket.map_err(bad)?)))
+        }
     }
 }
 
@@ -159,14 +181,19 @@ impl Session {
         let grants = match &self.who {
             Who::Token(name, hash) => {
                 let entry = rights.still(name, hash, now_ms);
-                Some(&entry.ok_or_else(not_good)?.grants)
+                Some(Cow::Borrowed(&entry.ok_or_else(not_good)?.grants))
             }
             Who::Certificate(name, until_ms) => {
                 let entry = rights.bound(name, *until_ms, now_ms);
-                entry.map(|entry| &entry.grants)
+                entry.map(|entry| Cow::Borrowed(&entry.grants))
+            }
+            Who::Ticket(ticket) => {
+                let grants = rights.of_ticket(ticket, now_ms);
+                Some(Cow::Owned(grants.ok_or_else(ticket_is_over)?))
             }
             Who::Socket(_) | Who::Anonymous => None,
         };
+        let grants = grants.as_deref();
         let principal = match (&self.who, grants) {
             (Who::Certificate(..), None) => Principal::Anonymous,
             (who, _) => who.principal(),

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use access::{BadToken, Token};
+use access::{BadToken, Bearer};
 use formats::parse_hex16;
 use ops::{BLOCK, Buffer, ClientCertificate, ConnId, Received};
 use paxos::mutation::{self, Mutation};
@@ -32,8 +32,8 @@ struct Greeting {
     node: Option<String>,
     /// The certificate of a client, from the handshake; or, of a node, by a line before the first one.
     client: Option<ClientCertificate>,
-    /// A token, by a line before the first one.
-    shown: Option<Token>,
+    /// A token or a ticket, by a line before the first one.
+    shown: Option<Bearer>,
 }
 
 /// A caller that has said the first line: its request, and the bytes behind it.
@@ -53,8 +53,8 @@ pub struct Caller {
     pub node: Option<String>,
     /// The certificate of a client that it showed; or that was shown to the node that asks, if it is one.
     pub client: Option<ClientCertificate>,
-    /// The token that it showed, good or not.
-    pub shown: Option<Token>,
+    /// The token or ticket that it showed, good or not.
+    pub shown: Option<Bearer>,
 }
 
 /// So many callers at a time may say a longer line than others.

@@ -6,9 +6,10 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 37] = [
+const ARROWS: [(&str, &[&str]); 38] = [
     // Crates that decide.
     ("access", &[]),
+    ("tickets", &["access"]),
     ("paxos", &[]),
     ("ops", &["paxos"]),
     ("formats", &["ops", "paxos"]),
@@ -30,14 +31,17 @@ const ARROWS: [(&str, &[&str]); 37] = [
         "node",
         &[
             "access", "commands", "formats", "letters", "ops", "paxos", "replica", "slots",
-            "store", "wire",
+            "store", "tickets", "wire",
         ],
     ),
     (
         "spaces",
         &["formats", "host", "ops", "paxos", "shelf", "streams"],
     ),
-    ("letters", &["access", "formats", "ops", "paxos", "slots"]),
+    (
+        "letters",
+        &["access", "formats", "ops", "paxos", "slots", "tickets"],
+    ),
     (
         "host",
         &["formats", "letters", "ops", "paxos", "shelf", "slots"],
@@ -109,8 +113,8 @@ const ARROWS: [(&str, &[&str]); 37] = [
         "cli",
         &[
             "access", "bench", "carrier", "client", "formats", "host", "linux", "node", "ops",
-            "replica", "serve", "shelf", "slots", "store", "streams", "terminal", "testbed", "tls",
-            "wire",
+            "replica", "serve", "shelf", "slots", "store", "streams", "terminal", "testbed",
+            "tickets", "tls", "wire",
         ],
     ),
     // Crates that search for mistakes, and are not shipped.

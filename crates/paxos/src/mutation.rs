@@ -430,6 +430,10 @@ mutations! {
         "Whose certificate somebody was shown is believed of nodes alone."
     EndedCertificateGoesOn "ended-certificate-goes-on" "node::directory::tokens::bound"
         "A client's certificate is nobody's once it has ended, on connections that are open, too."
+    TicketNotCut "ticket-not-cut" "node::directory::issuers::of_ticket"
+        "A ticket allows no more than its issuer's grants do."
+    ExpiredTicketGoesOn "expired-ticket-goes-on" "node::directory::issuers::of_ticket"
+        "A ticket is good for nothing once it has expired, on connections that are open, too."
     LogZeroCovered "log-zero-covered" "node::gate::of"
         "No grant covers the bytes of log 0."
 

@@ -265,6 +265,11 @@ impl Arguments {
         }
         let mut config = settings.node_config()?;
         config.speaks = speaks.unwrap_or_default();
+        if token.as_ref().is_some_and(|shown| shown.token().is_none()) {
+            bail!(
+                "a node joins by a token, and not by a ticket: logberg token create NAME --allow 'join on cluster' --once"
+            );
+        }
         config.token = token.and_then(|token| token.token().cloned());
         let kernel = settings.kernel_config(kernel)?;
         let addresses = settings.addresses()?;

@@ -59,6 +59,9 @@ impl ByPipe {
             http_door::log::Credential::Token(token) => {
                 token.reveal().parse::<Credential>().map_err(bad)?
             }
+            http_door::log::Credential::Ticket(ticket) => {
+                ticket.reveal().parse::<Credential>().map_err(bad)?
+            }
             // ‡ Said on a connection that shows this node's own certificate.
             http_door::log::Credential::Certificate { name, until_ms } => {
                 Credential::of_certificate(name, *until_ms)

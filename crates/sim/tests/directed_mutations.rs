@@ -58,6 +58,8 @@ mod spaces;
 mod stage;
 #[path = "scenarios/streamed/mod.rs"]
 mod streamed;
+#[path = "scenarios/tickets_shown.rs"]
+mod tickets_shown;
 #[path = "scenarios/tokens.rs"]
 mod tokens;
 #[path = "scenarios/tokens_ending.rs"]
@@ -72,7 +74,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 120] = [
+const RULES: [(Mutation, fn()); 122] = [
+    (
+        Mutation::TicketNotCut,
+        tickets_shown::a_ticket_may_what_it_says_as_far_as_its_issuer_may,
+    ),
+    (
+        Mutation::ExpiredTicketGoesOn,
+        tickets_shown::a_ticket_ends_by_the_later_clock_and_with_its_issuer,
+    ),
     (
         Mutation::CertificateByWord,
         certificates::whose_certificate_was_shown_is_believed_of_nodes_that_are_members_alone,

@@ -241,9 +241,11 @@ fn of_admin(error: &AdminError) -> Kind {
 
 fn of_refusal(refusal: &client::Refusal) -> Kind {
     match refusal.code {
-        Code::UnknownLog | Code::UnknownStream | Code::UnknownNode | Code::UnknownToken => {
-            Kind::NotFound
-        }
+        Code::UnknownLog
+        | Code::UnknownStream
+        | Code::UnknownNode
+        | Code::UnknownToken
+        | Code::UnknownIssuer => Kind::NotFound,
         Code::BadRequest => Kind::Usage,
         Code::Busy
         | Code::Superseded

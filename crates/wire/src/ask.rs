@@ -154,6 +154,29 @@ pub enum Ask {
         /// Only say what would be revoked.
         plan: bool,
     },
+    /// Whoever signs tickets, or that one alone.
+    Issuers {
+        /// That one alone.
+        name: Option<String>,
+    },
+    /// An issuer is made, or changed.
+    PutIssuer {
+        /// Its name.
+        name: String,
+        /// `EdDSA:BASE64URL` or `ES256:BASE64URL` each: public keys.
+        keys: Vec<String>,
+        /// `OPERATION,… on RESOURCE` each: what its tickets may at most.
+        grants: Vec<String>,
+        /// There may be one of that name, which this one comes in the place of.
+        replace: bool,
+    },
+    /// The tickets of an issuer are good no more.
+    RemoveIssuer {
+        /// Its name.
+        name: String,
+        /// Only say what would be removed.
+        plan: bool,
+    },
     SetAuth {
         on: bool,
         plan: bool,
@@ -431,6 +454,21 @@ impl Ask {
             Self::RevokeToken { name, plan } => {
                 line.word("revoke-token").word(name).flag("plan", *plan)
             }
+            Self::Issuers { name } => line.word("issuers").key_if("name", name.as_ref()),
+            Self::PutIssuer {
+                name,
+                keys,
+                grants,
+                replace,
+            } => line
+                .word("put-issuer")
+                .word(name)
+                .key("keys", keys.join(BETWEEN_KEYS))
+                .key("grants", grants.join(BETWEEN_GRANTS))
+                .flag("replace", *replace),
+            Self::RemoveIssuer { name, plan } => {
+                line.word("remove-issuer").word(name).flag("plan", *plan)
+            }
             Self::SetAuth { on, plan } => line
                 .word("set-auth")
                 .word(if *on { "on" } else { "off" })
@@ -475,6 +513,9 @@ impl Ask {
             | Self::PutToken { .. }
             | Self::RotateToken { .. }
             | Self::RevokeToken { .. }
+            | Self::Issuers { .. }
+            | Self::PutIssuer { .. }
+            | Self::RemoveIssuer { .. }
             | Self::SetAuth { .. }
             | Self::Audit { .. }
             | Self::ChangeSlots(_) => Some("log 0, the cluster's directory,".to_owned()),
@@ -620,6 +661,19 @@ impl Ask {
                 name: word(request, 0, "the token's name")?,
                 plan: request.flag("plan")?,
             },
+            Verb::Issuers => Self::Issuers {
+                name: request.get("name").map(str::to_owned),
+            },
+            Verb::PutIssuer => Self::PutIssuer {
+                name: word(request, 0, "the issuer's name")?,
+                keys: keys(request.require("keys")?),
+                grants: grants(request.require("grants")?),
+                replace: request.flag("replace")?,
+            },
+            Verb::RemoveIssuer => Self::RemoveIssuer {
+                name: word(request, 0, "the issuer's name")?,
+                plan: request.flag("plan")?,
+            },
             Verb::SetAuth => Self::SetAuth {
                 on: match word(request, 0, "on or off")?.as_str() {
                     "on" => true,
@@ -652,6 +706,13 @@ impl Ask {
 
 /// Between grants in a line: none has a line feed.
 const BETWEEN_GRANTS: &str = "\n";
+
+/// Between keys in a line: none has a comma.
+const BETWEEN_KEYS: &str = ",";
+
+fn keys(text: &str) -> Vec<String> {
+    text.split(BETWEEN_KEYS).map(str::to_owned).collect()
+}
 
 fn grants(text: &str) -> Vec<String> {
     let all = text.split(BETWEEN_GRANTS).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! `logberg/1 auth TOKEN`: the line that may stand before the first one, in one packet with it or not.
+//! `logberg/1 auth TOKEN`, `logberg/1 auth TICKET`: the line that may stand before the first one, in one packet with it or not.
 //!
 //! `logberg/1 auth certificate NAME UNTIL`: the same, of a node that asks for a client which showed it a certificate.
 //!
@@ -9,8 +9,10 @@ use crate::line::{LineError, PROTOCOL, decode};
 /// The word of the line.
 pub const AUTH: &str = "auth";
 
-/// Longer tokens are none.
-pub const TOKEN_BYTES_MAX: usize = 256;
+/// Longer tokens and tickets are none.
+pub const TOKEN_BYTES_MAX: usize = 4_096;
+/// The name in a certificate is no longer.
+const NAME_BYTES_MAX: usize = 256;
 
 /// The line for this token, with its line feed.
 pub fn line(token: &str) -> String {
@@ -54,7 +56,7 @@ pub fn shown(line: &[u8]) -> Result<Shown, LineError> {
     let words = std::str::from_utf8(words).map_err(|_| wrong())?;
     let (name, until) = words.trim_ascii_end().split_once(' ').ok_or_else(wrong)?;
     let until_ms = until.parse().map_err(|_| wrong())?;
-    match name.is_empty() || name.len() > TOKEN_BYTES_MAX {
+    match name.is_empty() || name.len() > NAME_BYTES_MAX {
         true => Err(wrong()),
         false => Ok(Shown::Certificate {
             name: name.to_owned(),
@@ -74,7 +76,8 @@ pub fn is_one(line: &[u8]) -> bool {
 ///
 /// Errors: one that does not show it.
 pub fn token(line: &[u8]) -> Result<String, LineError> {
-    let wrong = || LineError::Value("auth is followed by a token, and nothing else".to_owned());
+    let wrong =
+        || LineError::Value("auth is followed by a token or a ticket, and nothing else".to_owned());
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let begin = PROTOCOL.len() + 1 + AUTH.len();
@@ -128,7 +131,7 @@ mod tests {
             "logberg/1 auth ",
             "logberg/1 auth secret secret",
             "logberg/1 auth secr%zz",
-            &format!("logberg/1 auth {}", "secret".repeat(50)),
+            &format!("logberg/1 auth {}", "secret".repeat(700)),
         ] {
             let error = token(wrong.as_bytes()).expect_err("it is none").to_string();
             assert!(!error.contains("secr"), "{error}");

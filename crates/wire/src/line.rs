@@ -1,7 +1,7 @@
 //! One line: its words and its `key=value` arguments, decoded, and nothing about their meaning.
 //!
 //! ```text
-//! line     = argument *(SP argument) LF               UTF-8, at most 8192 bytes with the LF; a request `change-slots` or `put-token` 2 MiB
+//! line     = argument *(SP argument) LF               UTF-8, at most 8192 bytes with the LF; a request `change-slots`, `put-token` or `put-issuer` 2 MiB
 //! argument = word | key "=" value                     all three percent-encoded
 //! ```
 //!
@@ -23,9 +23,12 @@ pub const LONG_LINE_BYTES_MAX: usize = 2 << 20;
 
 /// So long may this line be, by its beginning.
 pub fn line_bytes_max(line: &[u8]) -> usize {
-    let is_long = [&b"logberg/1 change-slots "[..], b"logberg/1 put-token "]
-        .iter()
-        .any(|verb| line.starts_with(verb));
+    let long = [
+        &b"logberg/1 change-slots "[..],
+        b"logberg/1 put-token ",
+        b"logberg/1 put-issuer ",
+    ];
+    let is_long = long.iter().any(|verb| line.starts_with(verb));
     match is_long {
         true => LONG_LINE_BYTES_MAX,
         false => LINE_BYTES_MAX,

@@ -55,6 +55,7 @@ codes! {
     UnknownLog = "unknown-log",
     UnknownStream = "unknown-stream",
     UnknownToken = "unknown-token",
+    UnknownIssuer = "unknown-issuer",
     CannotLead = "cannot-lead",
     Continues = "continues",
     Full = "full",

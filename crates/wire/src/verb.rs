@@ -73,6 +73,9 @@ verbs! {
     PutToken = "put-token", 1, ["sha256", "certificate", "grants", "expires", "once", "replaces"];
     RotateToken = "rotate-token", 1, ["sha256", "overlap"];
     RevokeToken = "revoke-token", 1, ["plan"];
+    Issuers = "issuers", 0, ["name"];
+    PutIssuer = "put-issuer", 1, ["keys", "grants", "replace"];
+    RemoveIssuer = "remove-issuer", 1, ["plan"];
     SetAuth = "set-auth", 1, ["plan"];
     WhoAmI = "whoami", 0, [];
     Explain = "explain", 2, ["token"];
@@ -114,6 +117,9 @@ impl Verb {
             | Verb::PutToken
             | Verb::RotateToken
             | Verb::RevokeToken
+            | Verb::Issuers
+            | Verb::PutIssuer
+            | Verb::RemoveIssuer
             | Verb::SetAuth
             | Verb::WhoAmI
             | Verb::Explain

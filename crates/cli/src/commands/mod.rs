@@ -17,6 +17,7 @@ mod demo;
 mod dev;
 mod doctor;
 mod heard;
+mod issuer;
 mod kv;
 mod leader;
 mod log;
@@ -82,6 +83,7 @@ commands! {
     members Members,
     certs Certs,
     token Token,
+    issuer Issuer,
     auth Auth,
     audit Audit,
     node Node,

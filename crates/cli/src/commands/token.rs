@@ -128,7 +128,7 @@ Example:
     },
 }
 
-fn name(text: &str) -> Result<String, String> {
+pub fn name(text: &str) -> Result<String, String> {
     let name = TokenName::new(text).map_err(|error| error.to_string())?;
     Ok(name.as_str().to_owned())
 }
@@ -145,7 +145,7 @@ fn expires(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn grant(text: &str) -> Result<String, String> {
+pub fn grant(text: &str) -> Result<String, String> {
     let said = |error: access::BadGrant| error.to_string();
     let grant: access::Grant = text.parse().map_err(said)?;
     grant.check_form().map_err(said)?;

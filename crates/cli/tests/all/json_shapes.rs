@@ -46,6 +46,12 @@ const OF_A_CLUSTER: &[&str] = &[
     "token list",
     "token show",
     "token revoke",
+    "issuer key",
+    "issuer list",
+    "issuer add",
+    "issuer show",
+    "issuer remove",
+    "issuer ticket",
     "auth enable",
     "auth disable",
     "auth whoami",
@@ -348,6 +354,20 @@ fn what_json_prints_of_a_cluster_is_as_the_page_says() {
     held.look("token list", &at_socket(&["token", "list"]));
     held.look("token show", &at_socket(&["token", "show", "root"]));
     held.look("token rotate", &at_socket(&["token", "rotate", "root"]));
+    let keys = tempfile::tempdir().expect("a place");
+    let key = keys.path().join("a.key");
+    let key = key.to_str().expect("plain");
+    held.look("issuer key", &at_socket(&["issuer", "key", key]));
+    let grant = ["--allow", "read on log/*"];
+    let add = ["issuer", "add", "backend", "--public-key", key];
+    held.look("issuer add", &at_socket(&[&add[..], &grant].concat()));
+    held.look("issuer show", &at_socket(&["issuer", "show", "backend"]));
+    held.look("issuer list", &at_socket(&["issuer", "list"]));
+    let ticket = ["issuer", "ticket", "backend", "--subject", "alice"];
+    let signed = [&ticket[..], &["--signing-key", key], &grant].concat();
+    held.look("issuer ticket", &at_socket(&signed));
+    let remove = ["issuer", "remove", "backend", "--plan"];
+    held.look("issuer remove", &at_socket(&remove));
     let revoke = ["token", "revoke", "root", "--plan"];
     held.look("token revoke", &at_socket(&revoke));
     held.look("auth enable", &at_socket(&["auth", "enable", "--plan"]));

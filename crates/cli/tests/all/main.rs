@@ -65,6 +65,7 @@ mod streams_limited;
 mod streams_retained;
 mod streams_saved;
 mod streams_whole;
+mod tickets;
 mod tls;
 mod tokens;
 mod trim;

@@ -11,7 +11,7 @@ use outside::{Running, free_ports};
 const PAGE: &str = include_str!("../../../../docs/security.md");
 
 /// A line of the page, and what is to come of it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Step<'a> {
     typed: &'a str,
     ends_with: i32,
@@ -76,20 +76,14 @@ fn typed(steps: &[Step], place: &Path, servers: &str) -> Vec<(i32, String)> {
         .collect()
 }
 
-#[test]
-fn a_plain_cluster_has_two_tokens_once_the_page_was_typed() {
-    let lines = block(PAGE, "## Tokens");
+/// Types the block of the page below that heading into a new cluster, and looks at what is said. `some`: ‡ a page that lost its commands
+/// would be true for ever.
+fn type_block(heading: &str, begins: &str, some: &[&str]) -> (tempfile::TempDir, String) {
+    let lines = block(PAGE, heading);
     let steps: Vec<Step> = lines.iter().map(|line| step(line)).collect();
     let (first, steps) = steps.split_first().expect("commands");
-    assert_eq!(first.typed, "logberg dev", "the cluster comes first");
-    // ‡ A page that lost its commands would be true for ever.
-    for some in [
-        "auth enable",
-        "token create ci",
-        "token rotate",
-        "token revoke",
-        "audit",
-    ] {
+    assert_eq!(first.typed, begins, "the cluster comes first");
+    for some in some {
         let is_there = steps.iter().any(|step| step.typed.contains(some));
         assert!(is_there, "the page has no `{some}`");
     }
@@ -116,6 +110,21 @@ fn a_plain_cluster_has_two_tokens_once_the_page_was_typed() {
         assert_eq!(*ended, step.ends_with, "{story}");
         assert!(said.contains(step.says), "no {:?}:\n{story}", step.says);
     }
+    dev.signal(rustix::process::Signal::INT);
+    assert_eq!(dev.wait().code(), Some(0));
+    (place, story)
+}
+
+#[test]
+fn a_plain_cluster_has_two_tokens_once_the_page_was_typed() {
+    let some = [
+        "auth enable",
+        "token create ci",
+        "token rotate",
+        "token revoke",
+        "audit",
+    ];
+    let (place, story) = type_block("## Tokens", "logberg dev", &some);
     // Two tokens were made and printed, each into its file.
     for (file, begins) in [("root.token", "lgb_root_"), ("ci.token", "lgb_ci_")] {
         let token = fs::read_to_string(place.path().join(file)).expect("it was made");
@@ -123,8 +132,15 @@ fn a_plain_cluster_has_two_tokens_once_the_page_was_typed() {
         let secret = crate::tokens::secret_of(&token);
         assert!(!story.contains(secret), "a secret was told");
     }
-    dev.signal(rustix::process::Signal::INT);
-    assert_eq!(dev.wait().code(), Some(0));
+}
+
+#[test]
+fn a_ticket_is_signed_shown_and_refused_as_the_page_has_it() {
+    let some = ["issuer add", "issuer ticket", "whoami", "issuer remove"];
+    let (place, story) = type_block("### Tickets", "logberg dev", &some);
+    let ticket = fs::read_to_string(place.path().join("alice.ticket")).expect("it was signed");
+    assert_eq!(ticket.trim().split('.').count(), 3);
+    assert!(!story.contains(ticket.trim()), "a ticket was told");
 }
 
 /// The page and the program part: that is seen.

@@ -1,6 +1,6 @@
 //! Tokens: who may do what.
 
-use wire::told::{AuthTold, ChangeTold, Explained, TokenTold, WhoTold};
+use wire::told::{AuthTold, ChangeTold, Explained, IssuerTold, TokenTold, WhoTold};
 
 use crate::Client;
 use crate::asked::{AdminError, Json};
@@ -26,6 +26,57 @@ pub struct NewToken {
 impl Client {
     fn ask_json<T: serde::de::DeserializeOwned>(&self, request: &Request) -> Result<T, AdminError> {
         self.cluster.ask(request, self.deadline())?.json()
+    }
+
+    /// Whoever signs tickets, in the order of their names.
+    pub fn issuers(&self) -> Result<Vec<IssuerTold>, AdminError> {
+        self.ask_json(&Request::Issuers { name: None })
+    }
+
+    /// Errors: [`AdminError::Refused`] if there is no such issuer.
+    pub fn issuer(&self, name: &str) -> Result<IssuerTold, AdminError> {
+        let name = Some(name.to_owned());
+        let found: Vec<IssuerTold> = self.ask_json(&Request::Issuers { name })?;
+        found.into_iter().next().ok_or_else(|| AdminError::Garbled {
+            server: String::new(),
+            what: "no issuer where one was asked for".to_owned(),
+        })
+    }
+
+    /// Makes an issuer, or changes it where `replace` allows that. `keys`: public ones, `EdDSA:BASE64URL` or `ES256:BASE64URL`;
+    /// `grants`: what its tickets may at most. The same request again changes nothing.
+    ///
+    /// Errors: [`AdminError::Refused`] if there is one of that name, or it would allow what the asker may not.
+    pub fn put_issuer(
+        &self,
+        name: &str,
+        keys: Vec<String>,
+        grants: Vec<String>,
+        replace: bool,
+    ) -> Result<IssuerTold, AdminError> {
+        self.ask_json(&Request::PutIssuer {
+            name: name.to_owned(),
+            keys,
+            grants,
+            replace,
+        })
+    }
+
+    /// The issuer that [`Client::remove_issuer`] would remove. Nothing is changed.
+    pub fn plan_remove_issuer(&self, name: &str) -> Result<IssuerTold, AdminError> {
+        self.ask_json(&Request::RemoveIssuer {
+            name: name.to_owned(),
+            plan: true,
+        })
+    }
+
+    /// Removes an issuer for good: its tickets are good no more, at each node once that hears of it.
+    pub fn remove_issuer(&self, name: &str) -> Result<(), AdminError> {
+        let request = Request::RemoveIssuer {
+            name: name.to_owned(),
+            plan: false,
+        };
+        self.ask_json::<serde_json::Value>(&request).map(|_| ())
     }
 
     /// All tokens, without their secrets, in the order of their names.

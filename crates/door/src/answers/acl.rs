@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use access::{Asked, Grant, decide};
+use access::{Asked, Grant, Grants, Principal, decide};
 use kv::check_words;
 use letters::{KeptToken, Rights, Shown};
 use ops::Time;
@@ -160,6 +160,7 @@ impl Acl<'_> {
             {
                 name.as_str().to_owned()
             }
+            (Some(_), Shown::Ticket(ticket)) => ticket.name(),
             _ => DEFAULT.to_owned(),
         }
     }
@@ -198,6 +199,17 @@ impl Acl<'_> {
         Some((rights, kept))
     }
 
+    /// The ticket of that name, if it was shown here, and what it allows. ‡ Nobody else's is known.
+    fn own_ticket(&self, name: &[u8]) -> Option<(Principal, Grants)> {
+        let rights = self.rights?;
+        let own = match self.shown {
+            Shown::Ticket(ticket) if ticket.name().as_bytes() == name => ticket.principal(),
+            _ => return None,
+        };
+        let grants = rights.grants(self.shown, self.wall_ms)?;
+        Some((own, grants.into_owned()))
+    }
+
     fn user(&self, name: &[u8]) -> Value {
         let all = || ("on", vec!["all on *".to_owned()], "~*".to_owned());
         let (flag, grants, keys) = match (self.rights, self.kept(name)) {
@@ -207,6 +219,14 @@ impl Acl<'_> {
                 let keys: Vec<String> = kept.grants.iter().filter_map(keys_of_grant).collect();
                 (self.flag(rights, kept), grants, keys.join(" "))
             }
+            (Some(_), None) => match self.own_ticket(name) {
+                Some((_, grants)) => {
+                    let keys: Vec<String> = grants.iter().filter_map(keys_of_grant).collect();
+                    let grants = grants.iter().map(ToString::to_string).collect();
+                    ("on", grants, keys.join(" "))
+                }
+                None => return Value::Null,
+            },
             _ => return Value::Null,
         };
         let texts = |texts: Vec<String>| Value::Array(texts.into_iter().map(text).collect());
@@ -228,12 +248,16 @@ impl Acl<'_> {
         let principal = match (self.rights, self.kept(name)) {
             (None, _) if name == DEFAULT.as_bytes() => None,
             (_, Some((rights, kept))) => Some((rights, kept)),
+            (Some(_), None) if self.own_ticket(name).is_some() => None,
             _ => return no_user(shown),
         };
         let spec = match check_words(command) {
             Ok(spec) => spec,
             Err(why) => return error(why),
         };
+        if let Some((principal, grants)) = self.own_ticket(name) {
+            return tried(&principal, &grants, spec, command);
+        }
         let Some((rights, kept)) = principal else {
             return Value::OK;
         };
@@ -244,12 +268,22 @@ impl Acl<'_> {
             return no_user(shown);
         };
         let principal = kept.principal(name);
-        let needs: Vec<_> = asked(spec, command).iter().flat_map(Asked::needs).collect();
-        let denied = needs
-            .iter()
-            .find_map(|need| decide(&principal, Some(&kept.grants), need).err());
-        denied.map_or(Value::OK, |denied| text(denied.to_string()))
+        tried(&principal, &kept.grants, spec, command)
     }
+}
+
+/// Whether they allow that command.
+fn tried(
+    principal: &Principal,
+    grants: &Grants,
+    spec: &kv::CommandSpec,
+    command: &[&[u8]],
+) -> Value {
+    let needs: Vec<_> = asked(spec, command).iter().flat_map(Asked::needs).collect();
+    let denied = needs
+        .iter()
+        .find_map(|need| decide(principal, Some(grants), need).err());
+    denied.map_or(Value::OK, |denied| text(denied.to_string()))
 }
 
 /// The keys of a grant, as Redis writes such patterns: `%R~app:*`, `%W~app:*`, `~*`.

@@ -3,13 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use access::Token;
+use access::{TicketText, Token};
 
 /// Shown by the asker to the door.
 #[derive(Clone, Debug)]
 pub enum Credential {
     Nothing,
     Token(Token),
+    /// A ticket: ‡ the nodes look at its signature again.
+    Ticket(TicketText),
     /// A client's certificate of that name, which holds until then. ‡ The nodes believe a node that says so, and nobody else.
     Certificate {
         name: String,

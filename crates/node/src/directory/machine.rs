@@ -16,6 +16,7 @@ use paxos::NodeId;
 use serde::{Deserialize, Serialize};
 use slots::Map;
 
+use super::issuers::IssuerEntry;
 use super::members::Members;
 use super::tokens::{Rights, Switch, TokenEntry};
 use super::wishes::Touched;
@@ -42,6 +43,8 @@ struct Page {
     auth: Switch,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     tokens: BTreeMap<String, TokenEntry>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    issuers: BTreeMap<String, IssuerEntry>,
 }
 
 /// The part of a snapshot behind the logs, in one piece: some 100 bytes a log.
@@ -78,6 +81,7 @@ pub enum Place {
     Rest,
     /// Tokens, after this one.
     Tokens(Option<String>),
+    Issuers(Option<String>),
 }
 
 fn is_zero(count: &u64) -> bool {
@@ -144,19 +148,21 @@ impl StateMachine for Directory {
                     auth: &self.rights.switch,
                 };
                 let rest = serde_json::to_vec(&rest).expect(ALWAYS_JSON);
-                into.extend_from_slice(&rest[b"{".len()..]);
-                if self.rights.tokens.is_empty() {
-                    return false;
-                }
-                into.truncate(into.len() - b"}".len());
-                into.extend_from_slice(br#","tokens":{"#);
-                Place::Tokens(None)
+                into.extend_from_slice(&rest[b"{".len()..rest.len() - b"}".len()]);
+                return self.go_on_behind(None, at, into);
             }
-            Place::Tokens(after) => match some_tokens(&self.rights.tokens, after.as_ref(), into) {
+            Place::Tokens(after) => match some_named(&self.rights.tokens, after.as_ref(), into) {
                 Some(last) => Place::Tokens(Some(last)),
                 None => {
-                    into.extend_from_slice(b"}}");
-                    return false;
+                    into.push(b'}');
+                    return self.go_on_behind(Some(b"tokens"), at, into);
+                }
+            },
+            Place::Issuers(after) => match some_named(&self.rights.issuers, after.as_ref(), into) {
+                Some(last) => Place::Issuers(Some(last)),
+                None => {
+                    into.push(b'}');
+                    return self.go_on_behind(Some(b"issuers"), at, into);
                 }
             },
         };
@@ -188,6 +194,7 @@ impl StateMachine for Directory {
             slots: Arc::new(page.slots),
             rights: Arc::new(Rights {
                 tokens: page.tokens,
+                issuers: page.issuers,
                 switch: page.auth,
             }),
             speaks: self.speaks,
@@ -201,6 +208,27 @@ impl Directory {
     pub fn concerned_by(answer: &[u8]) -> Option<LogId> {
         let id = answer.try_into().ok()?;
         Some(LogId(u32::from_le_bytes(id)))
+    }
+
+    /// Begins the next list of names that has any, behind this one, or ends the snapshot: then there is no more.
+    fn go_on_behind(&self, list: Option<&[u8]>, at: &mut Place, into: &mut Vec<u8>) -> bool {
+        let rights = &self.rights;
+        let next = match list {
+            None if !rights.tokens.is_empty() => Some((&b"tokens"[..], Place::Tokens(None))),
+            None | Some(b"tokens") if !rights.issuers.is_empty() => {
+                Some((&b"issuers"[..], Place::Issuers(None)))
+            }
+            _ => None,
+        };
+        let Some((name, place)) = next else {
+            into.push(b'}');
+            return false;
+        };
+        into.extend_from_slice(b",\"");
+        into.extend_from_slice(name);
+        into.extend_from_slice(b"\":{");
+        *at = place;
+        true
     }
 
     fn check(&self, version: u8) -> Result<u8, Unknown> {
@@ -233,16 +261,16 @@ fn some_entries<K: Copy + Ord + Display, V: Serialize>(
     last
 }
 
-/// As [`some_entries`], of tokens: a name is a text of its own, and one token may be large.
-fn some_tokens(
-    tokens: &BTreeMap<String, TokenEntry>,
+/// As [`some_entries`], of tokens and issuers: a name is a text of its own, and one of them may be large.
+fn some_named<V: Serialize>(
+    all: &BTreeMap<String, V>,
     after: Option<&String>,
     into: &mut Vec<u8>,
 ) -> Option<String> {
     let begin = into.len();
     let mut last: Option<&String> = None;
     let from = after.map_or(Unbounded, Excluded);
-    for (name, entry) in tokens.range::<String, _>((from, Unbounded)) {
+    for (name, entry) in all.range::<String, _>((from, Unbounded)) {
         if into.len() - begin >= PIECE_BYTES {
             break;
         }
@@ -281,6 +309,7 @@ mod tests {
             slots: (*directory.slots).clone(),
             auth: directory.rights.switch.clone(),
             tokens: directory.rights.tokens.clone(),
+            issuers: directory.rights.issuers.clone(),
         };
         serde_json::to_vec(&page).unwrap()
     }
@@ -327,6 +356,18 @@ mod tests {
                 assert_eq!(snapshot(&directory), page(&directory));
             }
         }
+        for number in 0..50 {
+            let command = format!(
+                r#"{{"command":"put-issuer","name":"i{number}","keys":["EdDSA:{}"],"grants":["read on log/{}"],"by":{{"socket":1}},"at_ms":{number}}}"#,
+                "A".repeat(43),
+                "a".repeat(900)
+            );
+            StateMachine::apply(&mut directory, command.as_bytes()).unwrap();
+            if number < 3 {
+                assert_eq!(snapshot(&directory), page(&directory));
+            }
+        }
+        assert_eq!(directory.rights.issuers.len(), 50);
         let on = br#"{"command":"set-auth","on":true,"by":{"token":"t7"},"at_ms":800}"#;
         StateMachine::apply(&mut directory, on).unwrap();
         assert!(directory.rights.switch.on && directory.rights.switch.clock_ms == 800);

@@ -16,6 +16,7 @@ use paxos::mutation::{self, Mutation};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::issuers::{ISSUERS_MAX, IssuerEntry, KEYS_MAX};
 use super::{Command, Directory, worded};
 
 /// So many tokens are kept.
@@ -82,6 +83,8 @@ pub enum By {
     Token(String),
     /// Somebody who showed a client's certificate of that name.
     Certificate(String),
+    /// Somebody who showed a ticket: `ISSUER/SUBJECT`.
+    Ticket(String),
     /// Somebody who showed nothing, while nothing was asked for.
     Anonymous,
 }
@@ -92,6 +95,7 @@ impl std::fmt::Display for By {
             By::Socket(node) => write!(f, "socket of node {node}"),
             By::Token(name) => write!(f, "token {name}"),
             By::Certificate(name) => write!(f, "certificate {name}"),
+            By::Ticket(name) => write!(f, "ticket {name}"),
             By::Anonymous => f.write_str("anonymous"),
         }
     }
@@ -112,6 +116,8 @@ pub struct Change {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     pub tokens: BTreeMap<String, TokenEntry>,
+    /// Whoever signs tickets.
+    pub issuers: BTreeMap<String, IssuerEntry>,
     pub switch: Switch,
 }
 
@@ -151,12 +157,12 @@ pub enum NotPut {
     #[error("{by} may not hand out '{grant}': nobody gives what he lacks")]
     Exceeds { by: By, grant: String },
     #[error(
-        "{by} may not {deed} token {name}, which may do more: '{grant}'; ask with a token that may do as much, or at the socket in a node's directory"
+        "{by} may not {deed} {what}, which may do more: '{grant}'; ask with a token that may do as much, or at the socket in a node's directory"
     )]
     Above {
         by: By,
         deed: &'static str,
-        name: String,
+        what: String,
         grant: String,
     },
     #[error(
@@ -171,6 +177,16 @@ pub enum NotPut {
     Once,
     #[error("a token that gives a node's name to another one is good once: say --once, too")]
     Replaces,
+    #[error("there is no issuer {0}; `logberg issuer list` lists them")]
+    UnknownIssuer(String),
+    #[error("an issuer has 1 to {KEYS_MAX} keys, each once: say --key for each of them")]
+    Keys,
+    #[error(
+        "an issuer's tickets administer nothing, and '{0}' would: let it name logs, streams, keys or the status of the cluster, and hand out a token for the rest"
+    )]
+    Administers(String),
+    #[error("there are {ISSUERS_MAX} issuers, and no more are kept: remove some")]
+    ManyIssuers,
     #[error("there are {TOKENS_MAX} tokens, and no more are kept: revoke some")]
     Many,
     #[error(
@@ -185,13 +201,13 @@ pub enum NotPut {
 
 impl NotPut {
     /// As it is said where nothing is handed out, and another's token is to be changed.
-    fn of_token(self, deed: &'static str, name: &str) -> NotPut {
-        let name = name.to_owned();
+    pub(super) fn of_another(self, deed: &'static str, what: &str) -> NotPut {
+        let what = what.to_owned();
         match self {
             NotPut::Exceeds { by, grant } => NotPut::Above {
                 by,
                 deed,
-                name,
+                what,
                 grant,
             },
             other => other,
@@ -308,7 +324,7 @@ impl Rights {
                 return Err(NotPut::OtherKind(name.to_owned()));
             }
             let within = self.check_within(&entry.by, &before.grants, now);
-            within.map_err(|error| error.of_token("change", name))?;
+            within.map_err(|error| error.of_another("change", &format!("token {name}")))?;
         }
         self.check_within(&entry.by, &entry.grants, now)?;
         if before.is_none() && self.tokens.len() >= TOKENS_MAX {
@@ -326,7 +342,7 @@ impl Rights {
         let entry = self.tokens.get(name);
         let entry = entry.ok_or_else(|| NotPut::Unknown(name.to_owned()))?;
         let within = self.check_within(by, &entry.grants, self.switch.clock_ms.max(at_ms));
-        within.map_err(|error| error.of_token("revoke", name))
+        within.map_err(|error| error.of_another("revoke", &format!("token {name}")))
     }
 
     pub fn check_set(&self, on: bool, by: &By, at_ms: u64) -> Result<(), NotPut> {
@@ -342,11 +358,11 @@ impl Rights {
     }
 
     /// ‡ Nobody hands out what he lacks, and nobody who has lost his own hands out anything.
-    fn check_within(&self, by: &By, grants: &Grants, now_ms: u64) -> Result<(), NotPut> {
+    pub(super) fn check_within(&self, by: &By, grants: &Grants, now_ms: u64) -> Result<(), NotPut> {
         let (name, is_certificate) = match by {
             By::Socket(_) => return Ok(()),
             By::Anonymous if mutation::is(Mutation::HandedOutByNobody) => return Ok(()),
-            By::Anonymous => return Err(NotPut::Lost(by.clone())),
+            By::Ticket(_) | By::Anonymous => return Err(NotPut::Lost(by.clone())),
             By::Token(name) => (name, false),
             By::Certificate(name) => (name, true),
         };
@@ -468,11 +484,11 @@ pub fn parse_grants(texts: &[String]) -> Result<Grants, NotPut> {
     Grants::parse(texts).map_err(|error| NotPut::BadGrant(error.to_string()))
 }
 
-fn write_grants<S: Serializer>(grants: &Grants, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn write_grants<S: Serializer>(grants: &Grants, to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(grants.iter().map(ToString::to_string))
 }
 
-fn read_grants<'a, D: Deserializer<'a>>(from: D) -> Result<Grants, D::Error> {
+pub(super) fn read_grants<'a, D: Deserializer<'a>>(from: D) -> Result<Grants, D::Error> {
     let texts = Vec::<String>::deserialize(from)?;
     parse_grants(&texts).map_err(serde::de::Error::custom)
 }
@@ -538,6 +554,8 @@ impl Directory {
             | Command::ServeSlots { .. }
             | Command::PutToken { .. }
             | Command::RevokeToken { .. }
+            | Command::PutIssuer { .. }
+            | Command::RemoveIssuer { .. }
             | Command::SetAuth { .. }
             | Command::Note { .. }
             | Command::GoOnAlone { .. } => return None,

@@ -127,6 +127,8 @@ impl Directory {
             | Command::ServeSlots { .. }
             | Command::ChangeSlots { .. }
             | Command::PutToken { .. }
+            | Command::PutIssuer { .. }
+            | Command::RemoveIssuer { .. }
             | Command::RevokeToken { .. }
             | Command::SetAuth { .. }
             | Command::Note { .. }

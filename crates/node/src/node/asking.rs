@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 
-use access::Asked;
-use letters::{Asks, KeptToken, Rights};
+use access::{Asked, Bearer};
+use letters::{Asks, KeptIssuer, KeptToken, Rights};
 use ops::ConnId;
 use paxos::NodeId;
 use paxos::mutation::{self, Mutation};
@@ -57,6 +57,9 @@ fn asked(caller: &Caller) -> Asked<'_> {
         Verb::PutToken => Asked::PutToken,
         Verb::RotateToken => Asked::RotateToken,
         Verb::RevokeToken => Asked::RevokeToken,
+        Verb::Issuers => Asked::Issuers,
+        Verb::PutIssuer => Asked::PutIssuer,
+        Verb::RemoveIssuer => Asked::RemoveIssuer,
         Verb::SetAuth => Asked::SetAuth,
         Verb::WhoAmI => Asked::WhoAmI,
         Verb::Explain if caller.request.get("token").is_none() => Asked::WhoAmI,
@@ -64,6 +67,14 @@ fn asked(caller: &Caller) -> Asked<'_> {
         Verb::Audit => Asked::Audit,
         Verb::Join => Asked::Join,
         Verb::Peer => Asked::Peer,
+    }
+}
+
+/// Who shows that, where it is not good. ‡ What he showed is told nowhere.
+fn not_good(shown: Option<&Bearer>) -> &'static str {
+    match shown {
+        Some(Bearer::Ticket(_)) => "a ticket that is not good",
+        Some(Bearer::Token(_)) | None => "a token that is not good",
     }
 }
 
@@ -135,23 +146,28 @@ impl Node {
         }
         let socket = caller.is_own.then_some(at);
         let shown = caller.shown.as_ref();
-        let who = gate::who(rights, now_ms, socket, shown, caller.client.as_ref());
-        let Some(who) = who else {
+        let cluster = self.env.own.identity.cluster.to_string();
+        let here = (cluster.as_str(), now_ms);
+        let who = match gate::who(rights, here, socket, shown, caller.client.as_ref()) {
+            Ok(who) => who,
             // ‡ A node that lags would deny a token that somebody made, and was told so.
-            if !is_fresh && !mutation::is(Mutation::DeniedByAnOldWord) {
+            Err(_) if !is_fresh && !mutation::is(Mutation::DeniedByAnOldWord) => {
                 return Ok(Verdict::Wait);
             }
-            let refusal = gate::not_good();
-            self.on_refused("a token that is not good", caller, &refusal);
-            return Err(refusal);
+            Err(refusal) => {
+                self.on_refused(not_good(shown), caller, &refusal);
+                return Err(refusal);
+            }
         };
         match gate::judge(rights, rights.switch.on, now_ms, &who, &asked) {
             Ok(_) => {
                 self.gate.enter(caller.conn, &who, &asked);
                 Ok(Verdict::Go)
             }
-            // ‡ As of a token: this node may not have heard yet of what was granted to it.
-            Err(_) if !is_fresh && matches!(who, Who::Certificate(..)) => Ok(Verdict::Wait),
+            // ‡ As of a token: this node may not have heard yet of what was granted to it, or to its issuer.
+            Err(_) if !is_fresh && matches!(who, Who::Certificate(..) | Who::Ticket(_)) => {
+                Ok(Verdict::Wait)
+            }
             Err(refusal) => {
                 let who = who.principal().to_string();
                 self.on_refused(&who, caller, &refusal);
@@ -236,9 +252,15 @@ impl Node {
             expires_ms: entry.expires_ms,
         };
         let tokens = rights.tokens.iter();
+        let issuers = rights.issuers.iter().map(|(name, entry)| {
+            let (keys, grants) = (entry.keys.clone(), entry.grants.clone());
+            (name.clone(), KeptIssuer { keys, grants })
+        });
         board.tell(Rights {
             asks,
+            cluster: self.env.own.identity.cluster.to_string(),
             clock_ms: rights.switch.clock_ms,
+            issuers: issuers.collect(),
             tokens: tokens
                 .map(|(name, entry)| (name.clone(), kept(entry)))
                 .collect(),

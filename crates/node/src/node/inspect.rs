@@ -49,6 +49,11 @@ impl Node {
         self.cluster.directory.rights.tokens.contains_key(name)
     }
 
+    /// Whether there is an issuer of tickets of that name, as far as this node has read.
+    pub fn knows_issuer(&self, name: &str) -> bool {
+        self.cluster.directory.rights.issuers.contains_key(name)
+    }
+
     pub fn counts(&self) -> NodeCounts {
         self.counts
     }

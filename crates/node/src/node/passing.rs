@@ -63,6 +63,8 @@ fn is_of_the_director(verb: Verb) -> bool {
         | Verb::PutToken
         | Verb::RotateToken
         | Verb::RevokeToken
+        | Verb::PutIssuer
+        | Verb::RemoveIssuer
         | Verb::SetAuth => true,
         Verb::Append
         | Verb::Close
@@ -80,6 +82,7 @@ fn is_of_the_director(verb: Verb) -> bool {
         | Verb::Members
         | Verb::Slots
         | Verb::Tokens
+        | Verb::Issuers
         | Verb::WhoAmI
         | Verb::Explain
         | Verb::Audit

@@ -27,6 +27,7 @@ mod change_members;
 mod create_log;
 mod delete_log;
 mod held;
+mod issuers;
 mod join;
 mod logs;
 mod members;
@@ -129,6 +130,8 @@ impl Node {
             Verb::PutToken => self.put_token(caller),
             Verb::RotateToken => self.rotate_token(caller),
             Verb::RevokeToken => self.revoke_token(caller),
+            Verb::Issuers => self.list_issuers(caller),
+            Verb::PutIssuer | Verb::RemoveIssuer => self.change_issuers(caller),
             Verb::SetAuth => self.set_auth(caller),
             Verb::WhoAmI => self.tell_who(caller),
             Verb::Explain => self.explain(caller),

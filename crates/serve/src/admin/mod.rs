@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use access::{Asked, Token};
+use access::{Asked, Bearer};
 use client::admin::{AdminError, Status};
 use client::{Client, Timeouts};
 use letters::{No, RightsBoard};
@@ -146,8 +146,8 @@ impl Source {
         let now_ms = now.map_or(0, |now| now.as_millis() as u64);
         let token = shown.and_then(|shown| shown.split_once(' '));
         let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let token: Option<Token> = token.and_then(|(_, token)| token.trim().parse().ok());
-        let asker = token.and_then(|token| rights.take(&token, now_ms));
+        let token: Option<Bearer> = token.and_then(|(_, token)| token.trim().parse().ok());
+        let asker = token.and_then(|token| rights.take(&token, now_ms).ok());
         let asker = asker.unwrap_or_default();
         rights
             .judge(&asker, &Asked::AdminMetrics, now_ms)

@@ -58,6 +58,7 @@ mod spaces;
 mod spares;
 mod stories;
 mod streamed;
+mod tickets_shown;
 mod tokens;
 mod tokens_ending;
 mod tokens_joining;

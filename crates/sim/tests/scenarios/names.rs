@@ -175,6 +175,7 @@ fn ask_as(stage: &mut Stage, index: usize, by: By<'_>, name: &str, line: &str) -
     certificates.insert(caller.host, name.to_owned());
     let shown = match by {
         By::Token(token) => wire::auth::line(&token.reveal()),
+        By::Ticket(ticket) => wire::auth::line(ticket.reveal()),
         By::Socket | By::Nobody => String::new(),
     };
     let line = format!("{shown}logberg/1 {line}\n");

@@ -24,6 +24,7 @@ pub fn sha256(token: &Token) -> String {
 pub enum By<'a> {
     Socket,
     Token(&'a Token),
+    Ticket(&'a access::TicketText),
     Nobody,
 }
 
@@ -36,6 +37,7 @@ pub fn ask(stage: &mut Stage, index: usize, by: By<'_>, request: &str) -> Caller
             String::new()
         }
         By::Token(token) => wire::auth::line(&token.reveal()),
+        By::Ticket(ticket) => wire::auth::line(ticket.reveal()),
         By::Nobody => String::new(),
     };
     let line = format!("{shown}logberg/1 {request}\n");
@@ -145,6 +147,12 @@ fn request_of(verb: Verb) -> Option<String> {
         ),
         Verb::RotateToken => format!("rotate-token none sha256={} overlap=0", "2".repeat(64)),
         Verb::RevokeToken => "revoke-token none".to_owned(),
+        Verb::Issuers => "issuers".to_owned(),
+        Verb::PutIssuer => format!(
+            "put-issuer backend keys=EdDSA:{} grants=read%20on%20log/other",
+            "A".repeat(43)
+        ),
+        Verb::RemoveIssuer => "remove-issuer none".to_owned(),
         Verb::SetAuth => "set-auth on plan=1".to_owned(),
         Verb::Explain => format!("explain read log/{LOG} token=root"),
         Verb::Audit => "audit".to_owned(),
@@ -172,6 +180,9 @@ fn grant_of(verb: Verb) -> &'static str {
         | Verb::PutToken
         | Verb::RotateToken
         | Verb::RevokeToken
+        | Verb::Issuers
+        | Verb::PutIssuer
+        | Verb::RemoveIssuer
         | Verb::Explain
         | Verb::Audit => "tokens on cluster",
         Verb::SetAuth => "all on *",
@@ -250,7 +261,8 @@ fn every_verb_is_judged_for_everybody_at_leaders_and_followers() {
                 let text = answer(&mut stage, index, by, &request);
                 let refused = ["unauthenticated", "forbidden"].contains(&code(&text));
                 // `tokens` alone may hand out nothing that it lacks.
-                let lacks = *verb == Verb::PutToken && matches!(by, By::Token(_));
+                let hands_out = matches!(verb, Verb::PutToken | Verb::PutIssuer);
+                let lacks = hands_out && matches!(by, By::Token(_));
                 assert!(!refused || lacks, "{verb} at {index}: {text}");
             }
         }

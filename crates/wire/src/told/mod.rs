@@ -23,4 +23,4 @@ pub use slots::{
 };
 pub use status::{LogStatus, MarkInfo, NodeStatus, PeerStatus, StateInfo, Status, Weight};
 pub use streams::{Continues, StreamEnd, StreamInfo, Trimmed};
-pub use tokens::{AuthTold, ChangeTold, Explained, TokenTold, WhoTold};
+pub use tokens::{AuthTold, ChangeTold, Explained, IssuerTold, TokenTold, WhoTold};

@@ -33,6 +33,21 @@ pub struct TokenTold {
     pub changed_ms: u64,
 }
 
+/// Whoever signs tickets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IssuerTold {
+    /// The `iss` of its tickets.
+    pub name: String,
+    /// `EdDSA:BASE64URL` or `ES256:BASE64URL` each.
+    pub keys: Vec<String>,
+    /// What its tickets may at most, `OPERATION,… on RESOURCE` each.
+    pub grants: Vec<String>,
+    /// Its maker, or whoever changed it last.
+    pub by: String,
+    /// When that was, in milliseconds since the beginning of 1970.
+    pub changed_ms: u64,
+}
+
 /// Whether tokens are asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuthTold {
@@ -48,7 +63,7 @@ pub struct AuthTold {
 /// The asker, as the node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WhoTold {
-    /// `token NAME`, `certificate NAME`, `socket`, or `anonymous`.
+    /// `token NAME`, `certificate NAME`, `ticket ISSUER/SUBJECT`, `socket`, or `anonymous`.
     pub principal: String,
     /// The name in the client's certificate that was shown, whether or not anything was granted to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

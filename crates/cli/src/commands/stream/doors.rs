@@ -224,8 +224,7 @@ impl Doors {
         for (name, value) in headers {
             request = request.header(*name, value);
         }
-        if let Some(token) = self.credential.as_ref().and_then(Credential::token) {
-            let shown = token.reveal();
+        if let Some(shown) = self.credential.as_ref().and_then(Credential::bearer) {
             request = request.header("Authorization", format!("Bearer {shown}"));
         }
         let response = match body {

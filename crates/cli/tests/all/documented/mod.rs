@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Commands that have commands of their own.
-const GROUPS: [&str; 8] = [
-    "auth", "bench", "kv", "leader", "log", "members", "stream", "token",
+const GROUPS: [&str; 9] = [
+    "auth", "bench", "issuer", "kv", "leader", "log", "members", "stream", "token",
 ];
 
 /// Asks the program for help on every command that is typed to it somewhere. `some`: of those that must be found.

@@ -160,6 +160,9 @@ impl Conversation {
             | Request::PutToken { .. }
             | Request::RotateToken { .. }
             | Request::RevokeToken { .. }
+            | Request::Issuers { .. }
+            | Request::PutIssuer { .. }
+            | Request::RemoveIssuer { .. }
             | Request::SetAuth { .. }
             | Request::WhoAmI
             | Request::Explain { .. }

@@ -116,7 +116,7 @@ impl Node {
         let rights = &self.cluster.directory.rights;
         let token = match self.gate.who(caller.conn).by() {
             By::Token(name) => rights.tokens.get(&name),
-            By::Socket(_) | By::Certificate(_) | By::Anonymous => None,
+            By::Socket(_) | By::Certificate(_) | By::Ticket(_) | By::Anonymous => None,
         };
         let by_token = token.and_then(|entry| entry.replaces);
         match (by_token, said) {

@@ -91,7 +91,7 @@ impl Node {
                 Some(line) => Answer::Line(line),
                 None if !self.logs.can_direct() => Answer::Wait,
                 None if !self.cluster.has_applied_its_own(&self.logs) => Answer::Wait,
-                None => Answer::Line(overtaken().encode()),
+                None => Answer::Line(overtaken("logberg token list").encode()),
             };
         }
         if !self.logs.can_direct() {
@@ -307,14 +307,14 @@ fn auth_line(rights: &Rights, on: bool, plan: bool, now_ms: u64) -> Vec<u8> {
 const NAMED_MAX: usize = 100;
 
 /// Grants as somebody has just typed them. ‡ What log 0 has is read as it is: a form that is refused by now may stand there.
-fn typed(grants: &[String]) -> Result<Grants, Refusal> {
+pub(super) fn typed(grants: &[String]) -> Result<Grants, Refusal> {
     let grants = parse_grants(grants).map_err(refuse)?;
     let formed = grants.iter().try_for_each(Grant::check_form);
     formed.map_err(|error| Refusal::new("bad-request", error.to_string()))?;
     Ok(grants)
 }
 
-fn check_name(name: &str) -> Result<(), Refusal> {
+pub(super) fn check_name(name: &str) -> Result<(), Refusal> {
     let checked = TokenName::new(name);
     let refuse = |error: access::BadToken| Refusal::new("bad-request", error.to_string());
     checked.map(|_| ()).map_err(refuse)
@@ -326,29 +326,34 @@ fn hash(text: &str) -> Result<SecretHash, Refusal> {
     hash.ok_or_else(|| Refusal::new("bad-request", sentence))
 }
 
-fn refuse(error: NotPut) -> Refusal {
+pub(super) fn refuse(error: NotPut) -> Refusal {
     let code = match &error {
         NotPut::BadGrant(_)
         | NotPut::Hashes
         | NotPut::Certificate
         | NotPut::Once
+        | NotPut::Keys
+        | NotPut::Administers(_)
         | NotPut::Replaces => "bad-request",
         NotPut::Unknown(_) => "unknown-token",
+        NotPut::UnknownIssuer(_) => "unknown-issuer",
         NotPut::Exceeds { .. } | NotPut::Above { .. } | NotPut::NotAll(_) | NotPut::Lost(_) => {
             "forbidden"
         }
         NotPut::OtherKind(_) => "exists",
-        NotPut::Many | NotPut::Large | NotPut::NoneMayAll => "refused",
+        NotPut::Many | NotPut::ManyIssuers | NotPut::Large | NotPut::NoneMayAll => "refused",
     };
     Refusal::new(code, error.to_string())
 }
 
-fn overtaken() -> Refusal {
-    let sentence = "it was not done, since another change of tokens came before it: look with `logberg token list`, and ask again";
+pub(super) fn overtaken(look: &str) -> Refusal {
+    let sentence = format!(
+        "it was not done, since another change of rights came before it: look with `{look}`, and ask again"
+    );
     Refusal::new("refused", sentence)
 }
 
-fn too_old() -> Refusal {
+pub(super) fn too_old() -> Refusal {
     let version = version::TOKENS;
     let sentence = format!(
         "tokens need version {version}, and this cluster has not agreed on it yet: start the newer program on every node, \

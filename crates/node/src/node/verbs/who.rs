@@ -44,7 +44,11 @@ impl Want for WhoAmI {
         let entry = match &who {
             Who::Token(name, hash) => rights.still(name, hash, now_ms),
             Who::Certificate(name, until_ms) => rights.bound(name, *until_ms, now_ms),
-            Who::Socket(_) | Who::Anonymous => None,
+            Who::Socket(_) | Who::Ticket(_) | Who::Anonymous => None,
+        };
+        let of_ticket = match &who {
+            Who::Ticket(ticket) => Some((rights.of_ticket(ticket, now_ms), ticket.expires_ms)),
+            _ => None,
         };
         let certificate = match &who {
             Who::Certificate(name, until_ms) => Some((name.as_str().to_owned(), *until_ms)),
@@ -54,13 +58,18 @@ impl Want for WhoAmI {
             (Who::Certificate(..), None) => Principal::Anonymous,
             (who, _) => who.principal(),
         };
-        let grants = entry.map(|entry| entry.grants.iter().map(ToString::to_string).collect());
+        let texts = |grants: &Grants| grants.iter().map(ToString::to_string).collect();
+        let by_ticket = of_ticket.as_ref().and_then(|(grants, _)| grants.as_ref());
+        let grants = entry.map(|entry| &entry.grants).or(by_ticket).map(texts);
         let told = WhoTold {
             principal: named(&principal),
             certificate_until_ms: certificate.as_ref().map(|(_, until_ms)| *until_ms),
             certificate: certificate.map(|(name, _)| name),
             grants: grants.unwrap_or_default(),
-            expires_ms: entry.and_then(|entry| entry.expires_ms),
+            expires_ms: match &of_ticket {
+                Some((_, expires_ms)) => Some(*expires_ms),
+                None => entry.and_then(|entry| entry.expires_ms),
+            },
             auth: rights.switch.on,
         };
         Answer::Line(wire::ok(&told).into_bytes())
@@ -76,6 +85,7 @@ struct Explain {
 impl Want for Explain {
     fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
         let rights = &node.cluster.directory.rights;
+        let mut of_ticket = None;
         let principal = match &self.token {
             Some(name) => match rights.tokens.get(name.as_str()) {
                 Some(entry) if entry.by_certificate => Principal::Certificate(name.clone()),
@@ -87,6 +97,10 @@ impl Want for Explain {
                     if rights.bound(&name, until_ms, node.now_ms()).is_none() =>
                 {
                     Principal::Anonymous
+                }
+                Who::Ticket(ticket) => {
+                    of_ticket = rights.of_ticket(&ticket, node.now_ms());
+                    ticket.principal()
                 }
                 who => who.principal(),
             },
@@ -102,7 +116,8 @@ impl Want for Explain {
                     None => return Answer::Line(unknown_token(name.as_str()).encode()),
                 }
             }
-            _ => None,
+            Principal::Ticket(_) => of_ticket.as_ref(),
+            Principal::Socket | Principal::Node(_) | Principal::Anonymous => None,
         };
         let decided = decide(&principal, grants, &self.need);
         match decided {
@@ -141,6 +156,7 @@ fn named(who: &Principal) -> String {
     match who {
         Principal::Token(name) => format!("token {name}"),
         Principal::Certificate(name) => format!("certificate {name}"),
+        Principal::Ticket(name) => format!("ticket {name}"),
         Principal::Socket => "socket".to_owned(),
         Principal::Node(id) => format!("node {id}"),
         Principal::Anonymous => "anonymous".to_owned(),

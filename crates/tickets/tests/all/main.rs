@@ -1,0 +1,5 @@
+//! Tests of the crate `tickets`.
+
+mod checked;
+mod drawn;
+mod vectors;
