@@ -99,7 +99,7 @@ pub fn check(
     if asked.keys().any(is_forwarding) && !is_open {
         return Err(refuse(
             "a proxy hands on requests of others, and this door has no credentials",
-            "start the node with --insecure if everybody behind that proxy may do all",
+            "start the node with --plain-is-private and ask for tokens (logberg auth enable), or with --insecure if everybody behind that proxy may do all",
         ));
     }
     Ok(())

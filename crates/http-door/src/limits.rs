@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use hyper::Response;
 use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
+use letters::DoorNote;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value as Json, json};
 use streams::{Answer, Change, Limits, LimitsChange, Rates, RatesChange, Request, Usage};
@@ -144,6 +145,13 @@ impl Door {
                 let who = asker.shown.principal();
                 let now = shown(space, &limits);
                 tracing::info!(target: "audit", %who, from = %asker.from, door = "http", what = "limits of the space are changed", %now);
+                if let Some(board) = &self.board {
+                    board.note(DoorNote {
+                        who,
+                        from: asker.from.to_string(),
+                        what: format!("the limits of the space {space} are now {now}"),
+                    });
+                }
                 // The other doors look for themselves.
                 self.quotas.set(space, *limits);
                 Ok(answer(&now))

@@ -55,6 +55,8 @@ pub struct Config {
     pub figures: Arc<HttpFigures>,
     /// Other machines may reach it, by its owner's word.
     pub is_open: bool,
+    /// A mesh or a proxy stands before it, which encrypts: whoever shows a credential may come through that.
+    pub is_behind_a_proxy: bool,
     /// Where the node tells who may do what.
     pub rights: Option<Arc<RightsBoard>>,
     /// `None`: it speaks plain text alone.
@@ -167,6 +169,7 @@ pub fn start(config: Config) -> io::Result<Running> {
             bounds,
             figures,
             is_open,
+            is_behind_a_proxy,
             rights,
             tls,
         } = config;
@@ -180,7 +183,7 @@ pub fn start(config: Config) -> io::Result<Running> {
                         (space, logs),
                         tails,
                         (bounds, figures),
-                        is_open,
+                        (is_open, is_behind_a_proxy),
                         stopped.clone(),
                         rights,
                     );

@@ -112,6 +112,11 @@ impl Door {
         })
     }
 
+    /// Whether tokens are asked for, and that is known.
+    pub fn asks_for_tokens(&self) -> bool {
+        self.rights().asks == letters::Asks::Tokens
+    }
+
     fn asks_nothing(&self) -> bool {
         let board = self.board.as_ref();
         board.is_none_or(|board| board.asks_nothing())

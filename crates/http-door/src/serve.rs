@@ -38,6 +38,8 @@ pub struct Door {
     pub figures: Arc<HttpFigures>,
     /// Other machines may reach it, by its owner's word.
     pub is_open: bool,
+    /// A mesh or a proxy stands before it.
+    pub is_behind_a_proxy: bool,
     pub requests: Arc<Semaphore>,
     pub live: Arc<Semaphore>,
     pub log_reads: Arc<Semaphore>,
@@ -94,7 +96,7 @@ impl Door {
         (any_space, logs): (Handle, Arc<dyn Logs>),
         tails: Tails,
         (bounds, figures): (Bounds, Arc<HttpFigures>),
-        is_open: bool,
+        (is_open, is_behind_a_proxy): (bool, bool),
         ends: watch::Receiver<bool>,
         (board, rights_move): (Option<Arc<RightsBoard>>, watch::Receiver<u64>),
     ) -> Door {
@@ -105,6 +107,7 @@ impl Door {
             logs,
             tails,
             is_open,
+            is_behind_a_proxy,
             requests: Arc::new(Semaphore::new(bounds.requests_max)),
             live: Arc::new(Semaphore::new(bounds.live_max)),
             log_reads: Arc::new(Semaphore::new(bounds.log_reads_max)),
@@ -178,7 +181,9 @@ impl Door {
         let figures = self.figures.clone();
         let origin = request.headers().get(ORIGIN).cloned();
         let is_head = request.method() == Method::HEAD;
-        let how = (self.is_open, whence.scheme.is_secured());
+        // ‡ Without tokens that proxy would lend everybody this node's own door.
+        let is_open = self.is_open || (self.is_behind_a_proxy && self.asks_for_tokens());
+        let how = (is_open, whence.scheme.is_secured());
         let checked = guard::check(request.uri(), request.headers(), how);
         // Only who may see an answer is told so.
         let origin = origin.filter(|_| checked.is_ok());

@@ -7,7 +7,7 @@
 //! ‡ Until the node has said something nobody is served who would have to be asked for a token: see `Asks::NotKnown`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -245,12 +245,26 @@ impl Rights {
     }
 }
 
+/// A change that somebody asked for at a door, and that log 0 is to remember.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoorNote {
+    pub who: Principal,
+    /// The address from which the asker came.
+    pub from: String,
+    pub what: String,
+}
+
+/// So many notes wait for the node; the oldest makes room.
+const NOTES_MAX: usize = 256;
+
 /// The place where a node tells and doors look.
 #[derive(Debug, Default)]
 pub struct RightsBoard {
     version: AtomicU64,
     asks_nothing: AtomicBool,
     rights: Mutex<Arc<Rights>>,
+    has_notes: AtomicBool,
+    notes: Mutex<VecDeque<DoorNote>>,
     /// What the door for clients of keys refused, and the one over HTTP.
     pub refused_keys: Refused,
     pub refused_http: Refused,
@@ -263,6 +277,25 @@ impl RightsBoard {
         *told = Arc::new(rights);
         self.asks_nothing.store(asks_nothing, Ordering::Release);
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Leaves a note for the node.
+    pub fn note(&self, note: DoorNote) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() >= NOTES_MAX {
+            notes.pop_front();
+        }
+        notes.push_back(note);
+        self.has_notes.store(true, Ordering::Release);
+    }
+
+    /// Takes all notes that doors have left.
+    pub fn take_notes(&self) -> Vec<DoorNote> {
+        if !self.has_notes.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes.drain(..).collect()
     }
 
     /// Another number once something else was told.

@@ -81,10 +81,12 @@ pub enum Code {
     PlainConnections = 36,
     /// Other machines reach a node without TLS, without tokens, or without both.
     Insecure = 37,
+    /// Other machines reach a node in plain text, which its operator says was encrypted on the way.
+    PlainIsPrivate = 38,
 }
 
 impl Code {
-    pub const ALL: [Code; 37] = [
+    pub const ALL: [Code; 38] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -122,6 +124,7 @@ impl Code {
         Code::CertificateExpired,
         Code::PlainConnections,
         Code::Insecure,
+        Code::PlainIsPrivate,
     ];
 
     /// The code of a number. A newer node may have one that is not known here: it is passed over.
@@ -169,6 +172,7 @@ impl Code {
             Code::CertificateExpired => "certificate-expired",
             Code::PlainConnections => "plain-connections",
             Code::Insecure => "insecure",
+            Code::PlainIsPrivate => "plain-is-private",
         }
     }
 }
@@ -241,6 +245,7 @@ impl Warning {
                 | Code::CertificateExpires
                 | Code::PlainConnections
                 | Code::Insecure
+                | Code::PlainIsPrivate
         )
     }
 

@@ -21,8 +21,8 @@ pub struct Told {
     pub is_tls_required: bool,
     /// An address at which other machines reach this node or a door of it, if there is one.
     pub open_at: Option<String>,
-    /// An operator said that others may reach it without TLS and tokens.
-    pub is_insecure_on_purpose: bool,
+    /// An operator said that what comes in plain text was encrypted on the way.
+    pub is_plain_private: bool,
 }
 
 impl Wires {

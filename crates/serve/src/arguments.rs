@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail};
 use carrier::Lag;
 use clap::Args;
 use client::Credential;
+
+use crate::secure::Wanted;
 use formats::Speaks;
 use linux::{Ink, KernelConfig, Mover};
 use node::config::Place;
@@ -135,6 +137,19 @@ pub struct Arguments {
         hide_env_values = true
     )]
     tls_dir: Option<PathBuf>,
+    /// A list of revoked certificates (CRL, PEM or DER) of an authority in ca.crt: whom it names is let in no more, and dialled no
+    /// more. Looked at again as the others are
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LOGBERG_TLS_CRL",
+        hide_env_values = true
+    )]
+    tls_crl: Option<PathBuf>,
+    /// Plain text that comes from other machines was encrypted on the way, by a mesh or a proxy that ends TLS: nothing else reaches
+    /// this node. Where tokens are asked for, requests over HTTP may then come through that proxy
+    #[arg(long, env = "LOGBERG_PLAIN_IS_PRIVATE", hide_env_values = true)]
+    plain_is_private: bool,
     /// Let other machines reach this node without TLS, though all that they say can be read on the way, and everybody who does may
     /// read, write and delete where tokens are not asked for. A later release does not listen beyond loopback without TLS or this
     #[arg(long, env = "LOGBERG_INSECURE", hide_env_values = true)]
@@ -279,10 +294,15 @@ impl Arguments {
             version: env!("CARGO_PKG_VERSION"),
         });
         let insecure = settings.insecure;
+        let plain_is_private = settings.plain_is_private;
+        config
+            .wires
+            .tell(|told| told.is_plain_private = plain_is_private);
         let long_poll = settings.http_long_poll.map(Duration::from_secs_f64);
         let streams = settings.http.map(|listen| streams::Settings {
             listen,
             insecure,
+            plain_is_private,
             long_poll,
             tls: None,
             wires: config.wires.clone(),
@@ -290,9 +310,14 @@ impl Arguments {
         let around = Around {
             also: &addresses.also,
             own: settings.socket.as_deref(),
-            tls: (settings.tls.as_deref(), settings.tls_dir),
+            tls: Wanted {
+                mode: settings.tls,
+                directory: settings.tls_dir,
+                revoked: settings.tls_crl,
+            },
             admin: settings.admin.as_deref(),
             insecure,
+            plain_is_private,
             door,
             streams,
             lag,
@@ -321,6 +346,8 @@ impl Arguments {
             http_long_poll: self.http_long_poll.or(file.http_long_poll),
             tls: self.tls.or(file.tls),
             tls_dir: self.tls_dir.or(file.tls_dir),
+            tls_crl: self.tls_crl.or(file.tls_crl),
+            plain_is_private: self.plain_is_private || file.plain_is_private,
             insecure: self.insecure || file.insecure,
             bootstrap: self.bootstrap || (!joined && file.bootstrap),
             voters: self.voters.or(file.voters),

@@ -46,11 +46,12 @@ pub struct Around<'a> {
     pub also: &'a [String],
     /// The socket for this machine's own commands.
     pub own: Option<&'a str>,
-    /// `--tls` and `--tls-dir`.
-    pub tls: (Option<&'a str>, Option<PathBuf>),
+    pub tls: secure::Wanted,
     pub admin: Option<&'a str>,
     /// Other machines may reach it without TLS, by an operator's word.
     pub insecure: bool,
+    /// What comes in plain text was encrypted on the way, by an operator's word.
+    pub plain_is_private: bool,
     pub door: Option<door::Settings>,
     pub streams: Option<streams::Settings>,
     /// What the node sends to other nodes arrives so much later.
@@ -67,6 +68,7 @@ pub fn serve(
         tls,
         admin,
         insecure,
+        plain_is_private,
         door,
         mut streams,
         lag,
@@ -89,8 +91,7 @@ pub fn serve(
     let half = files.map_or(usize::MAX, |limit| (limit / 2) as usize);
     config.limits.connections_max = config.limits.connections_max.min(half);
     let tls = Secure::of(
-        tls.0,
-        tls.1,
+        tls,
         files.map_or(usize::MAX, |limit| limit as usize),
         &config.wires,
     )?;
@@ -114,7 +115,7 @@ pub fn serve(
     let bound = kernel
         .bind(&config.listen)
         .map_err(|error| listening::refused("listen", &config.listen, "--listen", &error))?;
-    let strangers = Strangers::new(&config.wires, tls.as_ref(), insecure);
+    let strangers = Strangers::new(&config.wires, tls.as_ref(), (insecure, plain_is_private));
     strangers.note(bound, MAY_ALL);
     sockets::bind_also(&mut kernel, also, &strangers)?;
     let transport = tls.as_ref().map(Secure::transport);

@@ -22,6 +22,16 @@ const ENDS_SOON: Duration = Duration::from_secs(30 * 86_400);
 const TOLD: Duration = Duration::from_secs(86_400);
 const OFF: &str = "off";
 
+/// The settings of TLS.
+pub struct Wanted {
+    /// `--tls`
+    pub mode: Option<String>,
+    /// `--tls-dir`
+    pub directory: Option<PathBuf>,
+    /// `--tls-crl`
+    pub revoked: Option<PathBuf>,
+}
+
 /// What a node speaks besides plain text, or in its place. Clones share the files.
 #[derive(Clone)]
 pub struct Secure {
@@ -33,16 +43,20 @@ pub struct Secure {
 }
 
 impl Secure {
-    /// By `--tls` and `--tls-dir`. `None`: plain text alone. `files_max`: so many files may be open.
+    /// `None`: plain text alone. `files_max`: so many files may be open.
     ///
     /// Errors: one is said without the other, or the files cannot be used.
-    pub fn of(
-        mode: Option<&str>,
-        directory: Option<PathBuf>,
-        files_max: usize,
-        wires: &Wires,
-    ) -> Result<Option<Secure>> {
-        let (mode, directory) = match (mode, directory) {
+    pub fn of(wanted: Wanted, files_max: usize, wires: &Wires) -> Result<Option<Secure>> {
+        let Wanted {
+            mode,
+            directory,
+            revoked,
+        } = wanted;
+        if revoked.is_some() && mode.as_deref().is_none_or(|mode| mode == OFF) {
+            let sentence = "--tls-crl is there, and TLS is not spoken: say --tls accept or --tls require, and --tls-dir DIR";
+            return Err(Failure::usage(sentence).into());
+        }
+        let (mode, directory) = match (mode.as_deref(), directory) {
             (None | Some(OFF), None) | (Some(OFF), Some(_)) => return Ok(None),
             (None, Some(_)) => {
                 let sentence = "--tls-dir is there, and --tls is not: say --tls accept (plain text, too) or --tls require (TLS alone)";
@@ -56,8 +70,8 @@ impl Secure {
             }
             (Some(mode), Some(directory)) => (mode.parse().map_err(Failure::usage)?, directory),
         };
-        let directory =
-            Directory::open(directory).map_err(|error| Failure::usage(error.to_string()))?;
+        let directory = Directory::open(directory, revoked)
+            .map_err(|error| Failure::usage(error.to_string()))?;
         tell_certificate(wires, &directory);
         wires.tell(|told| told.is_tls_required = mode == Mode::Require);
         Ok(Some(Secure {

@@ -46,6 +46,10 @@ pub struct Settings {
     pub tls: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls_dir: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_crl: Option<PathBuf>,
+    #[serde(default)]
+    pub plain_is_private: bool,
     #[serde(default)]
     pub insecure: bool,
     #[serde(default)]
@@ -131,6 +135,8 @@ impl Settings {
             http_long_poll: self.http_long_poll,
             tls: self.tls.clone(),
             tls_dir: self.tls_dir.clone(),
+            tls_crl: self.tls_crl.clone(),
+            plain_is_private: self.plain_is_private,
             insecure: self.insecure,
             bootstrap: self.bootstrap,
             voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),

@@ -79,14 +79,21 @@ pub struct Strangers {
     wires: Wires,
     is_tls_spoken: bool,
     insecure: bool,
+    plain_is_private: bool,
 }
 
 impl Strangers {
-    pub fn new(wires: &Wires, tls: Option<&Secure>, insecure: bool) -> Strangers {
+    /// `plain_is_private`: others encrypt, before it comes here.
+    pub fn new(
+        wires: &Wires,
+        tls: Option<&Secure>,
+        (insecure, plain_is_private): (bool, bool),
+    ) -> Strangers {
         Strangers {
             wires: wires.clone(),
             is_tls_spoken: tls.is_some(),
             insecure,
+            plain_is_private,
         }
     }
 
@@ -104,6 +111,9 @@ impl Strangers {
             format!("without `logberg auth enable` anyone who can reach {bound} can {may}");
         match (self.is_tls_spoken, self.insecure) {
             (true, _) => tokens,
+            (false, _) if self.plain_is_private => format!(
+                "--plain-is-private: what comes to {bound} is taken to have been encrypted on the way, and nothing here looks at that; {tokens}"
+            ),
             (false, true) => format!("--insecure: nothing is encrypted, and {tokens}"),
             (false, false) => format!(
                 "other machines reach {bound}, and nothing is encrypted: say --tls require with --tls-dir (`logberg certs` makes certificates), or --insecure (`insecure = true`) if all who reach it are friends, for a later release does not start without one of the two; and {tokens}"
@@ -215,17 +225,21 @@ mod tests {
     #[test]
     fn who_listens_beyond_loopback_is_told_which_words_make_it_safe() {
         let bound: SocketAddr = "10.0.0.4:7117".parse().expect("an address");
-        let sentence = |is_tls_spoken, insecure| {
+        let said = |is_tls_spoken, insecure, plain_is_private| {
             let strangers = Strangers {
                 wires: Wires::default(),
                 is_tls_spoken,
                 insecure,
+                plain_is_private,
             };
             strangers.note(bound, MAY_ALL);
             let open_at = strangers.wires.told().open_at;
             assert_eq!(open_at.as_deref(), Some("10.0.0.4:7117"));
             strangers.sentence(bound, MAY_ALL)
         };
+        let sentence = |is_tls_spoken, insecure| said(is_tls_spoken, insecure, false);
+        let private = said(false, false, true);
+        assert!(private.contains("auth enable") && !private.contains("a later release"));
         let plain = sentence(false, false);
         for word in [
             "--tls require",

@@ -31,6 +31,8 @@ pub struct Settings {
     pub listen: String,
     /// Other machines may reach it, though it may ask for no token.
     pub insecure: bool,
+    /// A mesh or a proxy encrypts what comes.
+    pub plain_is_private: bool,
     /// A read that finds nothing waits so long.
     pub long_poll: Option<Duration>,
     /// The node is told where other machines reach it.
@@ -167,6 +169,7 @@ pub fn start(
         tails,
         bounds,
         is_open: settings.insecure,
+        is_behind_a_proxy: settings.plain_is_private,
         rights: Some(rights),
         tls: settings.tls,
     });
@@ -192,11 +195,12 @@ fn listen(settings: &Settings) -> Result<TcpListener> {
     let listener = TcpListener::bind(address).map_err(refused)?;
     let bound = listener.local_addr().map_err(refused)?;
     let is_secured = settings.tls.as_ref().is_some_and(|tls| tls.is_required);
-    match (bound.ip().is_loopback() || is_secured, settings.insecure) {
+    let is_private = is_secured || settings.plain_is_private;
+    match (bound.ip().is_loopback() || is_private, settings.insecure) {
         (true, _) => {}
         (false, false) => {
             return Err(Failure::usage(format!(
-                "streams and logs at {bound} could be read, written and deleted by anyone who reaches it, and nothing is encrypted: say --tls require with --tls-dir (`logberg certs` makes certificates) and make tokens (`logberg auth enable`), or listen on 127.0.0.1 with --http; --insecure takes it as it is"
+                "streams and logs at {bound} could be read, written and deleted by anyone who reaches it, and nothing is encrypted: say --tls require with --tls-dir (`logberg certs` makes certificates) and make tokens (`logberg auth enable`), or listen on 127.0.0.1 with --http; --plain-is-private says that a mesh or a proxy encrypts, and --insecure takes it as it is"
             ))
             .into());
         }

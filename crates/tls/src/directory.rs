@@ -16,6 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::cipher::provider;
 use crate::error::TlsError;
 use crate::names::Named;
+use crate::revoked::{lists, of_roots};
 use crate::verify::NodeVerifier;
 
 /// The certificate of the node, and what stands between it and the authority.
@@ -30,6 +31,8 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The files of a node, as they were when last looked at.
 pub struct Directory {
     path: PathBuf,
+    /// The list of revoked certificates, if one is kept.
+    revoked: Option<PathBuf>,
     now: RwLock<Arc<Loaded>>,
 }
 
@@ -41,14 +44,15 @@ pub struct Loaded {
     pub(crate) dials: Arc<ClientConfig>,
     /// What the node's own certificate says.
     pub named: Named,
-    bytes: [Vec<u8>; 3],
+    bytes: [Vec<u8>; 4],
 }
 
 impl Directory {
-    pub fn open(path: impl Into<PathBuf>) -> Result<Directory, TlsError> {
+    /// `revoked`: a list of certificates that are nobody's any more, of the authority in `ca.crt`.
+    pub fn open(path: impl Into<PathBuf>, revoked: Option<PathBuf>) -> Result<Directory, TlsError> {
         let path = path.into();
-        let now = RwLock::new(Arc::new(Loaded::read(&path)?));
-        Ok(Directory { path, now })
+        let now = RwLock::new(Arc::new(Loaded::read(&path, revoked.as_deref())?));
+        Ok(Directory { path, revoked, now })
     }
 
     pub fn loaded(&self) -> Arc<Loaded> {
@@ -65,7 +69,7 @@ impl Directory {
     ///
     /// Errors: they cannot be used, so what was read before holds.
     pub fn look(&self) -> Result<bool, TlsError> {
-        let new = Loaded::read(&self.path)?;
+        let new = Loaded::read(&self.path, self.revoked.as_deref())?;
         if new.bytes == self.loaded().bytes {
             return Ok(false);
         }
@@ -75,11 +79,12 @@ impl Directory {
 }
 
 impl Loaded {
-    fn read(directory: &Path) -> Result<Loaded, TlsError> {
+    fn read(directory: &Path, revoked: Option<&Path>) -> Result<Loaded, TlsError> {
         let paths = [CERTIFICATE_FILE, KEY_FILE, CA_FILE].map(|name| directory.join(name));
         let [certificate, key, ca] = &paths;
         check_mode(key)?;
-        let bytes = [read(certificate)?, read(key)?, read(ca)?];
+        let list = revoked.map(read).transpose()?.unwrap_or_default();
+        let bytes = [read(certificate)?, read(key)?, read(ca)?, list];
         let pair = Pair::parse((certificate, &bytes[0]), (key, &bytes[1]))?;
         let unusable = |path: &PathBuf, why: &dyn ToString| TlsError::Unusable {
             path: path.clone(),
@@ -94,8 +99,16 @@ impl Loaded {
         pair.check(certificate, key)?;
         let Pair { chain, secret } = pair;
         let provider = Arc::new(provider());
-        let roots = Arc::new(roots(ca, &bytes[2])?);
+        let (roots, authorities) = of_roots(ca, &bytes[2])?;
+        let roots = Arc::new(roots);
+        let revoked = match revoked {
+            Some(path) => lists(path, &bytes[3], &authorities)?,
+            None => Vec::new(),
+        };
+        // A list says nothing of other authorities' certificates. ‡ One whose time is over holds: those that it names stay revoked.
         let whom = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+            .with_crls(revoked)
+            .allow_unknown_revocation_status()
             .allow_unauthenticated()
             .build()
             .map_err(|error| unusable(ca, &error))?;
@@ -114,7 +127,7 @@ impl Loaded {
         let mut serves_http = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(versions)
             .map_err(|error| unusable(certificate, &error))?
-            .with_client_cert_verifier(whom)
+            .with_client_cert_verifier(whom.clone())
             .with_single_cert(chain.clone(), secret.clone_key())
             .map_err(|error| unusable(certificate, &error))?;
         serves_http.session_storage = Arc::new(NoServerSessionStorage {});
@@ -124,7 +137,7 @@ impl Loaded {
             .with_protocol_versions(versions)
             .map_err(|error| unusable(certificate, &error))?
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(NodeVerifier::new(roots, provider)))
+            .with_custom_certificate_verifier(Arc::new(NodeVerifier::new(roots, whom, provider)))
             .with_client_auth_cert(chain, secret)
             .map_err(|error| unusable(certificate, &error))?;
         dials.enable_secret_extraction = true;

@@ -33,6 +33,7 @@ mod outgoing;
 mod pair;
 mod pump;
 mod record;
+mod revoked;
 mod runtime;
 #[cfg(test)]
 mod testing;
@@ -46,4 +47,5 @@ pub use error::TlsError;
 pub use moved::Moved;
 pub use names::{CLIENT_NAME, NODE_NAME, Named};
 pub use pump::settle;
+pub use revoked::revoked_serials;
 pub use trust::Trust;

@@ -27,6 +27,8 @@ pub struct Named {
     /// The names and addresses under which it may be reached.
     pub hosts: Vec<String>,
     pub not_after: SystemTime,
+    /// The number that its authority gave it.
+    pub serial: Vec<u8>,
 }
 
 impl Named {
@@ -49,6 +51,7 @@ impl Named {
             client: None,
             hosts: Vec::new(),
             not_after: at(certificate.validity().not_after.timestamp()),
+            serial: certificate.raw_serial().to_vec(),
         };
         for name in names {
             match name {

@@ -7,6 +7,7 @@ use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use crate::names::Named;
@@ -15,12 +16,22 @@ use crate::names::Named;
 #[derive(Debug)]
 pub struct NodeVerifier {
     roots: Arc<RootCertStore>,
+    /// The same authorities, less what they have revoked.
+    shown: Arc<dyn ClientCertVerifier>,
     provider: Arc<CryptoProvider>,
 }
 
 impl NodeVerifier {
-    pub fn new(roots: Arc<RootCertStore>, provider: Arc<CryptoProvider>) -> NodeVerifier {
-        NodeVerifier { roots, provider }
+    pub fn new(
+        roots: Arc<RootCertStore>,
+        shown: Arc<dyn ClientCertVerifier>,
+        provider: Arc<CryptoProvider>,
+    ) -> NodeVerifier {
+        NodeVerifier {
+            roots,
+            shown,
+            provider,
+        }
     }
 }
 
@@ -36,6 +47,8 @@ impl ServerCertVerifier for NodeVerifier {
         let parsed = ParsedCertificate::try_from(certificate)?;
         let algorithms = self.provider.signature_verification_algorithms.all;
         verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, between, now, algorithms)?;
+        // ‡ A node's certificate is for both ends, and is looked at as that of one who comes: there the list of revoked ones counts.
+        self.shown.verify_client_cert(certificate, between, now)?;
         let named = Named::read(certificate);
         match named.is_some_and(|named| named.node.is_some()) {
             true => Ok(ServerCertVerified::assertion()),

@@ -3,6 +3,7 @@
 //! ```text
 //!   DIR/ca.crt        the authority; every node, and every client, believes it
 //!   DIR/ca.key        its key: whoever has it makes nodes
+//!   DIR/ca.crl        what it has revoked; every node (`--tls-crl`)
 //!   DIR/NAME/         what a node is given (`--tls-dir`), or a client (`--cert`, `--key`): tls.crt, tls.key, ca.crt
 //! ```
 
@@ -13,14 +14,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName,
+    DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    RevokedCertParams, SanType, SerialNumber,
 };
 use terminal::exit::{Failure, Kind};
 use time::{Duration, OffsetDateTime};
 use tls::{CA_FILE, CERTIFICATE_FILE, CLIENT_NAME, KEY_FILE, NODE_NAME, Named};
 
 const CA_KEY_FILE: &str = "ca.key";
+const REVOKED_FILE: &str = "ca.crl";
 /// Years of 365 days.
 const CA_DAYS: i64 = 10 * 365;
 /// Clocks differ.
@@ -164,6 +167,35 @@ impl Authority {
             into.display()
         );
         Err(Failure::new(Kind::Refused, sentence).into())
+    }
+
+    /// Revokes a certificate, and writes the list of all that are (`--tls-crl`).
+    ///
+    /// Errors: it is of another authority, or the list cannot be read.
+    pub fn revoke(&self, certificate: &Path) -> Result<PathBuf> {
+        let serial = Named::of_file(certificate)?.serial;
+        let path = self.directory.join(REVOKED_FILE);
+        let known = tls::revoked_serials(&path)?;
+        let is_known = known.contains(&serial);
+        let now = OffsetDateTime::now_utc();
+        let serials = known.into_iter().chain((!is_known).then_some(serial));
+        let revoked_certs = serials.map(|serial| RevokedCertParams {
+            serial_number: SerialNumber::from(serial),
+            revocation_time: now - BEFORE,
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let number = u64::try_from(now.unix_timestamp()).unwrap_or_default();
+        let list = CertificateRevocationListParams {
+            this_update: now - BEFORE,
+            next_update: now + Duration::days(CA_DAYS),
+            crl_number: SerialNumber::from(number),
+            issuing_distribution_point: None,
+            revoked_certs: revoked_certs.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        write(&path, &list.signed_by(&self.issuer)?.pem()?, 0o644)?;
+        Ok(path)
     }
 
     /// The file that clients are given (`--ca`).

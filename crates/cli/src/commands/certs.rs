@@ -88,6 +88,22 @@ Example:
         #[arg(long)]
         again: bool,
     },
+    /// Revoke a certificate: nodes with --tls-crl DIR/ca.crl let in no more whoever shows it
+    #[command(after_help = "\
+DIR/ca.crl lists all that were revoked. Give it to each node, which reads it within ten seconds and at SIGHUP. Connections that are open go
+on: end a client's with `logberg token revoke NAME`, and a node's with `logberg members remove`.
+
+Example:
+  logberg certs revoke certs/alice --dir certs
+  logberg node --data d1 --listen 10.0.0.1:7117 --tls require --tls-dir certs/n1 --tls-crl certs/ca.crl")]
+    Revoke {
+        /// The certificate, or a directory with tls.crt
+        #[arg(value_name = "FILE|DIR")]
+        path: PathBuf,
+        /// Holds the authority
+        #[arg(long, value_name = "DIR", default_value = "certs")]
+        dir: PathBuf,
+    },
     /// Show what a certificate says
     #[command(after_help = "\
 Example:
@@ -104,6 +120,11 @@ Example:
 struct Made {
     directory: PathBuf,
     ca: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Revoked {
+    list: PathBuf,
 }
 
 #[derive(Serialize)]
@@ -154,6 +175,22 @@ impl Arguments {
                     into.display()
                 );
                 made(global, into, authority.file(), &said)
+            }
+            Command::Revoke { path, dir } => {
+                let path = match path.is_dir() {
+                    true => path.join(CERTIFICATE_FILE),
+                    false => path,
+                };
+                let list = Authority::open(&dir)?.revoke(&path)?;
+                let said = format!(
+                    "{} is revoked; give {} to each node (--tls-crl)",
+                    path.display(),
+                    list.display()
+                );
+                match global.json {
+                    true => show::print_json(&Revoked { list }),
+                    false => show::print(said),
+                }
             }
             Command::Show { path } => show_one(global, &path),
         }

@@ -69,6 +69,7 @@ const OF_A_CLUSTER: &[&str] = &[
     "certs node",
     "certs client",
     "certs show",
+    "certs revoke",
     "--version",
     "errors",
 ];
@@ -302,6 +303,16 @@ fn what_json_prints_of_a_cluster_is_as_the_page_says() {
             &["certs", "client", "alice", "--dir", &path("certs")],
         ),
         ("certs show", &["certs", "show", &path("certs/n1")]),
+        (
+            "certs revoke",
+            &[
+                "certs",
+                "revoke",
+                &path("certs/alice"),
+                "--dir",
+                &path("certs"),
+            ],
+        ),
         ("--version", &["--version"]),
     ];
     for (command, words) in commands {

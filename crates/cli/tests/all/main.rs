@@ -10,6 +10,7 @@ mod outside;
 
 mod acl;
 mod alerts;
+mod attacked;
 mod audited;
 mod auxiliary;
 mod backup;
@@ -47,6 +48,7 @@ mod promises;
 mod raw_logs;
 mod raw_logs_guarded;
 mod recover;
+mod revoked;
 mod scrub;
 mod secrets;
 mod secured;

@@ -14,13 +14,13 @@ use crate::harness;
 use harness::{Cluster, Content, Node, Raw, err, logberg, out, own_ip, wait_for};
 
 /// An authority in a directory, and what it gives to nodes at one address.
-struct Certs {
-    directory: PathBuf,
+pub struct Certs {
+    pub directory: PathBuf,
     ip: String,
 }
 
 impl Certs {
-    fn make(directory: PathBuf, ip: &str) -> Certs {
+    pub fn make(directory: PathBuf, ip: &str) -> Certs {
         let certs = Certs {
             directory,
             ip: ip.to_owned(),
@@ -29,7 +29,7 @@ impl Certs {
         certs
     }
 
-    fn run(&self, words: &[&str]) -> String {
+    pub fn run(&self, words: &[&str]) -> String {
         let directory = self.directory.to_str().expect("a plain path");
         let mut command = logberg("127.0.0.1:1", &["certs"]);
         let output = command.args(words).args(["--dir", directory]).output();
@@ -39,25 +39,25 @@ impl Certs {
     }
 
     /// What a node is started with.
-    fn of_node(&self, name: &str, mode: &str) -> Vec<String> {
+    pub fn of_node(&self, name: &str, mode: &str) -> Vec<String> {
         self.run(&["node", name, "--host", &self.ip]);
         self.words(name, mode)
     }
 
-    fn words(&self, name: &str, mode: &str) -> Vec<String> {
+    pub fn words(&self, name: &str, mode: &str) -> Vec<String> {
         let own = self.directory.join(name).display().to_string();
         ["--tls", mode, "--tls-dir", &own]
             .map(str::to_owned)
             .to_vec()
     }
 
-    fn ca(&self) -> String {
+    pub fn ca(&self) -> String {
         self.directory.join("ca.crt").display().to_string()
     }
 }
 
 /// Three nodes that take connections by TLS alone.
-fn secured() -> (Cluster, Certs) {
+pub fn secured() -> (Cluster, Certs) {
     let mut certs = None;
     let cluster = Cluster::start_with(3, 3, |node| {
         let (ip, _) = node.listen.split_once(':').expect("a port");
@@ -446,7 +446,7 @@ fn harness_port() -> u16 {
 }
 
 /// What `status` warns of at one node, by its socket.
-fn warns(node: &Node, code: &str) -> bool {
+pub fn warns(node: &Node, code: &str) -> bool {
     let status = node.status().unwrap_or_default();
     let warnings = status["health"]["warnings"].as_array();
     warnings.is_some_and(|all| {

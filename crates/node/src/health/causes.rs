@@ -147,7 +147,11 @@ impl Judged<'_> {
         if !told.is_tls_required && told.plain_at_s.is_some_and(is_recent) {
             causes.push(Warning::new(Code::PlainConnections).about(own));
         }
-        let lacks_tls = u64::from(told.certificate.is_none());
+        let is_plain = told.certificate.is_none();
+        if told.open_at.is_some() && is_plain && told.is_plain_private {
+            causes.push(Warning::new(Code::PlainIsPrivate).about(own));
+        }
+        let lacks_tls = u64::from(is_plain && !told.is_plain_private);
         let lacks_tokens = u64::from(!self.directory.rights.switch.on);
         let lacks = lacks_tls * LACKS_TLS + lacks_tokens * LACKS_TOKENS;
         if told.open_at.is_some() && lacks > 0 {

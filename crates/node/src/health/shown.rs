@@ -261,6 +261,9 @@ impl View<'_> {
             Code::PlainConnections => format!(
                 "{about} takes plain text beside TLS, and somebody spoke it within the last ten minutes"
             ),
+            Code::PlainIsPrivate => format!(
+                "other machines reach {about} in plain text, which is taken to have been encrypted on the way: nothing here looks at that"
+            ),
             Code::Insecure => {
                 let lacks = match amount {
                     LACKS_TLS => "nothing that they say is encrypted",
@@ -379,6 +382,9 @@ impl View<'_> {
             }
             Code::Insecure => {
                 "--tls and --tls-dir encrypt, logberg auth enable asks for tokens (docs/security.md); if all who reach it are friends, this warning says so"
+            }
+            Code::PlainIsPrivate => {
+                "let nothing but that mesh or proxy reach it (a network policy, a firewall); --tls require in its place ends this warning"
             }
             Code::NamesNotBound => "logberg members bind, once all nodes run with --tls",
             Code::NotInForce => {

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use access::{Asked, Bearer};
-use letters::{Asks, KeptIssuer, KeptToken, Rights};
+use letters::{Asks, KeptIssuer, KeptToken, Rights, RightsBoard};
 use ops::ConnId;
 use paxos::NodeId;
 use paxos::mutation::{self, Mutation};
@@ -226,6 +226,10 @@ impl Node {
 
     /// Tells the doors of this process who may do what, where that is news.
     pub(in crate::node) fn tell_doors(&mut self) {
+        let notes = self.config.hosts.rights().map(RightsBoard::take_notes);
+        for note in notes.unwrap_or_default() {
+            self.note_of_a_door(note);
+        }
         let Some(board) = self.config.hosts.rights() else {
             return;
         };

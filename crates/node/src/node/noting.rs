@@ -12,8 +12,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use access::Principal;
 use formats::frame::{Frame, Piece};
 use formats::version::TOKENS;
+use letters::DoorNote;
 use ops::ConnId;
 use paxos::{NodeId, Time};
 use replica::{Log, Purpose};
@@ -176,6 +178,11 @@ impl Node {
     pub(super) fn told(&self, noted: Noted) -> Option<Command> {
         let Noted { by, from, what } = &noted;
         tracing::info!(target: "audit", %by, from, what, "a change");
+        self.remembered(noted)
+    }
+
+    fn remembered(&self, noted: Noted) -> Option<Command> {
+        let by = &noted.by;
         let directory = &self.cluster.directory;
         let is_kept = *by != By::Anonymous || !directory.rights.tokens.is_empty();
         (is_kept && directory.versions.agreed >= TOKENS).then(|| noted.command(self.now_ms()))
@@ -195,9 +202,31 @@ impl Node {
             from: caller.from.clone(),
             what,
         };
-        if self.told(noted.clone()).is_none() {
-            return;
+        if self.told(noted.clone()).is_some() {
+            self.bring(noted);
         }
+    }
+
+    /// Sees to it that log 0 remembers a change that somebody asked for at a door of this process, which has told of it.
+    pub(super) fn note_of_a_door(&mut self, note: DoorNote) {
+        let by = match note.who {
+            Principal::Token(name) => By::Token(name.as_str().to_owned()),
+            Principal::Certificate(name) => By::Certificate(name.as_str().to_owned()),
+            Principal::Ticket(name) => By::Ticket(name),
+            Principal::Socket | Principal::Node(_) => By::Socket(self.id().0),
+            Principal::Anonymous => By::Anonymous,
+        };
+        let noted = Noted {
+            by,
+            from: note.from,
+            what: note.what,
+        };
+        if self.remembered(noted.clone()).is_some() {
+            self.bring(noted);
+        }
+    }
+
+    fn bring(&mut self, noted: Noted) {
         let at_ms = self.now_ms();
         let noting = &mut self.noting;
         if noting.waiting.len() >= WAITING_MAX {

@@ -353,4 +353,11 @@ fn all_nodes_hold_what_is_wrong_with_the_doors_of_one() {
     wait_warned(&mut stage, Code::Insecure, 1, false);
     stage.tell(0, |told| told.certificate = None);
     wait_warned(&mut stage, Code::Insecure, 1, true);
+    // A mesh encrypts, its operator says: that is held in its place.
+    stage.tell(0, |told| told.is_plain_private = true);
+    wait_warned(&mut stage, Code::PlainIsPrivate, 1, true);
+    wait_warned(&mut stage, Code::Insecure, 1, false);
+    stage.tell(0, |told| told.is_plain_private = false);
+    wait_warned(&mut stage, Code::PlainIsPrivate, 1, false);
+    wait_warned(&mut stage, Code::Insecure, 1, true);
 }
