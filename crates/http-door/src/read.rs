@@ -111,6 +111,11 @@ impl Door {
             Live::Sse => crate::tails::LIVE_BYTES_MAX,
         };
         let read = match query.stale {
+            true if self.is_cut_off() => {
+                return Err(Fault::not_now(
+                    "this node is cut off, and cannot know what was revoked since",
+                ));
+            }
             true => self.read_stale(&name, from, bytes_max).await?,
             false => {
                 let space = self.space(&name.space);

@@ -117,6 +117,11 @@ impl Door {
         self.rights().asks == letters::Asks::Tokens
     }
 
+    /// Whether nothing may be read here that asks nobody.
+    pub fn is_cut_off(&self) -> bool {
+        !self.asks_nothing() && self.rights().is_cut_off
+    }
+
     fn asks_nothing(&self) -> bool {
         let board = self.board.as_ref();
         board.is_none_or(|board| board.asks_nothing())

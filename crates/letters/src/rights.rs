@@ -56,6 +56,8 @@ const NOT_GOOD: &str = "this token is not known here, has expired or was revoked
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     pub asks: Asks,
+    /// The node has heard nothing of log 0 for a while: nothing is read here that asks nobody.
+    pub is_cut_off: bool,
     /// Log 0's time: no token is younger by a wall clock that was set back.
     pub clock_ms: u64,
     pub tokens: BTreeMap<String, KeptToken>,

@@ -82,7 +82,7 @@ pub struct Node {
     callers: Callers,
     gate: Gate,
     /// The last word to the doors of this process, and the version of log 0's word that it was of.
-    doors_told: Option<(Asks, u64)>,
+    doors_told: Option<(Asks, u64, bool)>,
     passing: Passing,
     noting: Noting,
     under_way: UnderWay,

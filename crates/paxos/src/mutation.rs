@@ -430,6 +430,8 @@ mutations! {
         "Whose certificate somebody was shown is believed of nodes alone."
     EndedCertificateGoesOn "ended-certificate-goes-on" "node::directory::tokens::bound"
         "A client's certificate is nobody's once it has ended, on connections that are open, too."
+    CutOffServesStale "cut-off-serves-stale" "node::node::asking::is_cut_off"
+        "A node that has heard nothing of log 0's leader for a minute takes no new reads that ask nobody, where tokens are asked for."
     TicketNotCut "ticket-not-cut" "node::directory::issuers::of_ticket"
         "A ticket allows no more than its issuer's grants do."
     ExpiredTicketGoesOn "expired-ticket-goes-on" "node::directory::issuers::of_ticket"

@@ -52,6 +52,8 @@ mod porters;
 mod rebuilt;
 #[path = "scenarios/recovery.rs"]
 mod recovery;
+#[path = "scenarios/revocations.rs"]
+mod revocations;
 #[path = "scenarios/spaces.rs"]
 mod spaces;
 #[path = "scenarios/stage.rs"]
@@ -74,7 +76,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 122] = [
+const RULES: [(Mutation, fn()); 123] = [
+    (
+        Mutation::CutOffServesStale,
+        revocations::a_node_that_is_cut_off_for_a_minute_takes_no_new_reads_that_ask_nobody,
+    ),
     (
         Mutation::TicketNotCut,
         tickets_shown::a_ticket_may_what_it_says_as_far_as_its_issuer_may,

@@ -6,12 +6,13 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use access::{Asked, Bearer};
 use letters::{Asks, KeptIssuer, KeptToken, Rights, RightsBoard};
 use ops::ConnId;
-use paxos::NodeId;
 use paxos::mutation::{self, Mutation};
+use paxos::{NodeId, Time};
 use replica::{Log, Purpose};
 use wire::{Refusal, Verb};
 
@@ -68,6 +69,14 @@ fn asked(caller: &Caller) -> Asked<'_> {
         Verb::Join => Asked::Join,
         Verb::Peer => Asked::Peer,
     }
+}
+
+/// A node that has heard nothing of log 0's leader for so long takes no new `stale=1` reads.
+const CUT_OFF_AFTER: Duration = Duration::from_secs(60);
+
+fn cut_off() -> Refusal {
+    let sentence = "this node has heard nothing of the leader of log 0 for a minute, and cannot know what was revoked since: reconnect it, or ask another node";
+    Refusal::new("no-quorum", sentence)
 }
 
 /// Who shows that, where it is not good. ‡ What he showed is told nowhere.
@@ -159,7 +168,10 @@ impl Node {
                 return Err(refusal);
             }
         };
+        let is_stale = caller.verb == Verb::Read && caller.request.get("stale") == Some("1");
         match gate::judge(rights, rights.switch.on, now_ms, &who, &asked) {
+            // ‡ Such a read asks nobody: what was revoked meanwhile would read here for ever.
+            Ok(_) if is_stale && !caller.is_own && self.is_cut_off() => Err(cut_off()),
             Ok(_) => {
                 self.gate.enter(caller.conn, &who, &asked);
                 Ok(Verdict::Go)
@@ -240,7 +252,8 @@ impl Node {
             (true, true) => Asks::Tokens,
             (true, false) => Asks::Nothing,
         };
-        let news = Some((asks, rights.switch.version));
+        let is_cut_off = self.is_cut_off();
+        let news = Some((asks, rights.switch.version, is_cut_off));
         if self.doors_told == news {
             return;
         }
@@ -262,6 +275,7 @@ impl Node {
         });
         board.tell(Rights {
             asks,
+            is_cut_off,
             cluster: self.env.own.identity.cluster.to_string(),
             clock_ms: rights.switch.clock_ms,
             issuers: issuers.collect(),
@@ -269,6 +283,26 @@ impl Node {
                 .map(|(name, entry)| (name.clone(), kept(entry)))
                 .collect(),
         });
+    }
+
+    /// Whether tokens are asked for, and this node has heard nothing for a while of those that agree on what they may.
+    pub(in crate::node) fn is_cut_off(&self) -> bool {
+        if !self.cluster.directory.rights.switch.on || mutation::is(Mutation::CutOffServesStale) {
+            return false;
+        }
+        let now = self.env.now;
+        let is_silent = |heard: Option<Time>| now >= heard.unwrap_or(Time::ZERO) + CUT_OFF_AFTER;
+        let heard_at = |node| self.peers.get(node).and_then(|peer| peer.pulse.heard_at());
+        match self.logs.director() {
+            Some(leader) if leader != self.id() => is_silent(heard_at(leader)),
+            // The leader of log 0 leads nobody if it hears less than half.
+            _ => {
+                let nodes = self.cluster.directory.nodes.keys();
+                let others: Vec<NodeId> = nodes.copied().filter(|id| *id != self.id()).collect();
+                let heard = others.iter().filter(|id| !is_silent(heard_at(**id)));
+                2 * (heard.count() + 1) <= others.len() + 1
+            }
+        }
     }
 
     /// Judges all connections of clients again, if there is a reason to: who may no more is ended.

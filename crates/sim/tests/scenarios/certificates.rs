@@ -7,21 +7,21 @@ use crate::stage::{LOG, SECOND, Stage};
 use crate::tokens::{By, answered, code, done, guarded, made_ms, token};
 
 /// A node that says whose certificate it was shown.
-struct Node<'a> {
+pub struct Node<'a> {
     /// The name in its own one.
     shown: &'a str,
     says: &'a str,
 }
 
 /// The caller, by the handshake.
-enum Comes<'a> {
+pub enum Comes<'a> {
     Client(&'a str, u64),
     Node(Node<'a>),
     /// Somebody who says what nodes say.
     Nobody(&'a str),
 }
 
-fn ask(stage: &mut Stage, index: usize, comes: &Comes<'_>, request: &str) -> Caller {
+pub fn ask(stage: &mut Stage, index: usize, comes: &Comes<'_>, request: &str) -> Caller {
     let caller = stage.dial(index);
     let network = stage.world.network();
     let line = match comes {
@@ -43,7 +43,7 @@ fn ask(stage: &mut Stage, index: usize, comes: &Comes<'_>, request: &str) -> Cal
     caller
 }
 
-fn said(stage: &mut Stage, index: usize, comes: &Comes<'_>, request: &str) -> String {
+pub fn said(stage: &mut Stage, index: usize, comes: &Comes<'_>, request: &str) -> String {
     for _ in 0..100 {
         let caller = ask(stage, index, comes, request);
         stage.wait("an answer", |_| caller.is_over() || caller.is_open());
@@ -56,7 +56,7 @@ fn said(stage: &mut Stage, index: usize, comes: &Comes<'_>, request: &str) -> St
     panic!("node {} does not answer {request}", index + 1);
 }
 
-fn bind(stage: &mut Stage, by: By<'_>, name: &str, grants: &str) {
+pub fn bind(stage: &mut Stage, by: By<'_>, name: &str, grants: &str) {
     let grants = wire::encode(grants);
     let bound = done(
         stage,
@@ -66,7 +66,7 @@ fn bind(stage: &mut Stage, by: By<'_>, name: &str, grants: &str) {
     assert!(bound.contains("\"by_certificate\":true"), "{bound}");
 }
 
-const NEVER: u64 = u64::MAX;
+pub const NEVER: u64 = u64::MAX;
 const FOLLOW: &str = "follow=1 format=framed";
 
 #[cfg_attr(not(feature = "mutations"), test)]

@@ -51,6 +51,7 @@ mod readers;
 mod reconfiguration;
 mod recovery;
 mod removals;
+mod revocations;
 mod rooms;
 mod saved;
 mod scrub;

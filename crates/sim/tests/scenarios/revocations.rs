@@ -1,0 +1,159 @@
+//! Drawn worlds in which one of several credentials is revoked while a node is cut off, and perhaps starts again meanwhile.
+
+use crate::certificates::{Comes, NEVER, bind};
+use crate::stage::{LOG, SECOND, Stage};
+use crate::tickets_shown::Backend;
+use crate::tokens::{By, answer, answered, code, guarded, put, token};
+
+/// A small generator: the same worlds each time.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, count: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
+        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % count
+    }
+}
+
+/// One that shows something.
+enum Shows<'a> {
+    Bearer(By<'a>),
+    Certificate(Comes<'a>),
+}
+
+fn told(stage: &mut Stage, index: usize, shows: &Shows<'_>, request: &str) -> String {
+    match shows {
+        Shows::Bearer(by) => answer(stage, index, *by, request),
+        Shows::Certificate(comes) => {
+            let caller = crate::certificates::ask(stage, index, comes, request);
+            stage.wait("an answer", |_| caller.is_over() || caller.is_open());
+            String::from_utf8_lossy(&caller.heard()).into_owned()
+        }
+    }
+}
+
+fn is_unknowing(text: &str) -> bool {
+    ["no-quorum", "not-leader"].contains(&code(text))
+}
+
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn what_is_revoked_while_a_node_is_cut_off_is_refused_there_once_it_hears() {
+    for seed in 50..62 {
+        let mut draw = Draw(seed);
+        let (mut stage, root) = guarded(seed);
+        let by_root = By::Token(&root);
+        let backend = Backend::of(&mut stage, by_root, "read on log/main");
+        let ticket = backend.ticket(1, "read on log/main", 7_200);
+        let ci = token("ci", 2);
+        put(&mut stage, by_root, &ci, "read on log/main");
+        bind(&mut stage, by_root, "alice", "read on log/main");
+        let all = [
+            Shows::Bearer(By::Token(&ci)),
+            Shows::Certificate(Comes::Client("alice", NEVER)),
+            Shows::Bearer(By::Ticket(&ticket)),
+        ];
+        let read = format!("read {LOG} stale=1");
+        for index in 0..3 {
+            for shows in &all {
+                let text = told(&mut stage, index, shows, &read);
+                assert!(
+                    code(&text).is_empty() || is_unknowing(&text),
+                    "seed {seed}: {text}"
+                );
+            }
+        }
+        let chosen = usize::try_from(draw.below(3)).expect("few");
+        let revoke = [
+            "revoke-token ci",
+            "revoke-token alice",
+            "remove-issuer backend",
+        ][chosen];
+        let index = usize::try_from(draw.below(3)).expect("few");
+        let starts_again = draw.below(2) == 1;
+        stage.isolate(index);
+        if starts_again {
+            stage.crash(index);
+            stage.pass(SECOND * u32::try_from(1 + draw.below(20)).expect("few"));
+        }
+        let revoked = by_others(&mut stage, index, by_root, revoke);
+        assert!(revoked.starts_with("ok "), "seed {seed}: {revoked}");
+        if starts_again {
+            stage.restart(index);
+        }
+        let text = told(&mut stage, index, &all[chosen], &read);
+        match starts_again {
+            // ‡ What its disk has is last week's.
+            true => assert!(
+                is_unknowing(&text),
+                "seed {seed}: served by an old list: {text}"
+            ),
+            // It goes by its old list, and does not deny what it does not know of.
+            false => assert!(code(&text).is_empty() || is_unknowing(&text), "{text}"),
+        }
+        // `--wait` asks just this, and names that node.
+        let who = answer(&mut stage, index, by_root, "whoami");
+        assert!(
+            is_unknowing(&who),
+            "seed {seed}: it cannot have heard: {who}"
+        );
+        stage.world.heal_all();
+        stage.wait_whole(3);
+        for index in 0..3 {
+            let who = answered(&mut stage, index, by_root, "whoami");
+            assert!(who.starts_with("ok "), "seed {seed}: {who}");
+            for (number, shows) in all.iter().enumerate() {
+                let text = told(&mut stage, index, shows, &read);
+                match number == chosen {
+                    true => assert_eq!(code(&text), "unauthenticated", "seed {seed}: {text}"),
+                    false => assert_eq!(code(&text), "", "seed {seed}: {text}"),
+                }
+            }
+        }
+    }
+}
+
+/// Asked of all but that one, until somebody does it.
+fn by_others(stage: &mut Stage, but: usize, by: By<'_>, request: &str) -> String {
+    for _ in 0..300 {
+        for index in (0..3).filter(|index| *index != but) {
+            let text = answer(stage, index, by, request);
+            if !is_unknowing(&text) {
+                return text;
+            }
+        }
+        stage.pass(SECOND / 10);
+    }
+    panic!("nobody does {request}");
+}
+
+/// ‡ Such a read asks nobody, so what was revoked meanwhile would read there for ever.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_node_that_is_cut_off_for_a_minute_takes_no_new_reads_that_ask_nobody() {
+    let (mut stage, root) = guarded(71);
+    let by_root = By::Token(&root);
+    let ci = token("ci", 2);
+    put(&mut stage, by_root, &ci, "read on log/main");
+    let (_, others) = stage.roles();
+    let index = others[0];
+    let read = format!("read {LOG} stale=1");
+    let text = answered(&mut stage, index, By::Token(&ci), &read);
+    assert_eq!(code(&text), "", "{text}");
+    stage.isolate(index);
+    stage.pass(40 * SECOND);
+    let text = answer(&mut stage, index, By::Token(&ci), &read);
+    assert_eq!(code(&text), "", "less than a minute: {text}");
+    stage.pass(30 * SECOND);
+    let text = answer(&mut stage, index, By::Token(&ci), &read);
+    assert_eq!(
+        code(&text),
+        "no-quorum",
+        "it reads on what may be revoked: {text}"
+    );
+    let text = answer(&mut stage, index, By::Socket, &read);
+    assert_eq!(code(&text), "", "whoever may read the disk may: {text}");
+    stage.world.heal_all();
+    stage.wait_whole(3);
+    let text = answered(&mut stage, index, By::Token(&ci), &read);
+    assert_eq!(code(&text), "", "{text}");
+}
