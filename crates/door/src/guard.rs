@@ -168,7 +168,10 @@ impl Guard {
             let lacks = spec.name == "hello" && is_nobody && !says_who;
             return lacks.then(|| error(NOAUTH_HELLO));
         }
-        if *shown == Shown::Nothing && rights.asks == letters::Asks::Tokens {
+        // A certificate to which nothing is granted is nothing.
+        let is_by_handshake = matches!(shown, Shown::Nothing | Shown::Certificate(..));
+        let is_nobody = is_by_handshake && rights.grants(shown, wall_ms).is_none();
+        if is_nobody && rights.asks == letters::Asks::Tokens {
             return Some(error(NOAUTH));
         }
         // Everybody may ask about himself.

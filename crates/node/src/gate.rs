@@ -234,9 +234,9 @@ fn refusal(denied: &Denied, who: &Who, now_ms: u64) -> Refusal {
 impl Gate {
     /// Remembers a connection, so that it can be judged again.
     pub fn enter(&mut self, conn: ConnId, who: &Who, asked: &Asked) {
-        // An asker that shows nothing is known by not being here.
-        if *who != Who::Anonymous {
-            let session = Session::of(who.clone(), asked);
+        let session = Session::of(who.clone(), asked);
+        // An asker that shows nothing is known by not being here; but for one who waits for what is told to everybody.
+        if *who != Who::Anonymous || session.needs.is_empty() {
             self.sessions.insert(conn, session);
         }
     }

@@ -61,12 +61,10 @@ fn told(ca: &str, own: &Path, server: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// `openssl s_client` with these words: whether it says that it has shaken hands, and what came. `None`: it is not installed.
+/// `openssl s_client` with these words, until the other end has closed: whether it says that it has shaken hands, and what came. `None`: it is not installed.
 fn openssl(words: &[&str]) -> Option<(bool, String)> {
     let mut command = Command::new("openssl");
-    command
-        .args(["s_client", "-quiet", "-no_ign_eof"])
-        .args(words);
+    command.args(["s_client", "-quiet"]).args(words);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().ok()?;
     let _ = child.stdin.take().expect("piped").write_all(ASK);

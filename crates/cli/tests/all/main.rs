@@ -35,6 +35,7 @@ mod http;
 mod in_force;
 mod inks;
 mod json_shapes;
+mod judged;
 mod keys;
 mod keys_saved;
 mod leader;
