@@ -210,12 +210,14 @@ impl Peers {
     /// Closes connections that nobody answers on: a peer that vanished tells nobody.
     fn break_late(&mut self, env: &mut Env) {
         let mut late = Vec::new();
+        // Its own way to here takes as long as ours to it.
+        let extra = env.answered_within() - env.limits.connect_timeout;
+        let in_vain_after = 2 * env.limits.peer_timeout + extra;
         for (id, peer) in &mut self.by_id {
             if peer.is_alive() {
                 peer.way.up_at = env.now;
             }
-            let vain =
-                peer.way.link.is_up() && env.now > peer.way.up_at + 2 * env.limits.peer_timeout;
+            let vain = peer.way.link.is_up() && env.now > peer.way.up_at + in_vain_after;
             if let Some(conn) = peer.way.link.conn()
                 && (vain || peer.way.link.is_late(env))
             {
@@ -247,6 +249,14 @@ impl Peers {
                 let conn = env.connect(address, Purpose::ControlOut(id));
                 peer.way.link = Link::Connecting(conn, env.now);
             }
+        }
+    }
+
+    /// The place that was dialled for this node is another's.
+    pub fn found_another(&mut self, meant: NodeId, found: NodeId) {
+        let dialled = self.by_id.get(&meant).map(|peer| peer.way.dialled.clone());
+        if let Some(dialled) = dialled {
+            self.places.is_of(found, &dialled);
         }
     }
 

@@ -5,6 +5,7 @@ mod answering;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use formats::frame::{FetchBytes, Piece};
 use formats::past::Start;
@@ -168,7 +169,20 @@ impl Own {
     }
 }
 
+/// A handshake goes two ways more, over threads that other work may keep waiting.
+const HANDSHAKES: u32 = 3;
+
 impl Env {
+    /// A connection to another node is made, and answered, within so long. ‡ A node that shows a certificate shakes hands first: one
+    /// that gave up as early as in plain text began anew, again and again, while the machine was busy.
+    pub fn answered_within(&self) -> Duration {
+        let plain = self.limits.connect_timeout;
+        match self.own.certificate {
+            None => plain,
+            Some(_) => HANDSHAKES * plain,
+        }
+    }
+
     pub fn new(
         limits: Limits,
         identity: Identity,

@@ -55,7 +55,7 @@ impl Link {
     pub fn is_late(&self, env: &Env) -> bool {
         match self {
             Link::Connecting(_, since) | Link::Greeting(_, since) => {
-                env.now > *since + env.limits.connect_timeout
+                env.now > *since + env.answered_within()
             }
             Link::Down { .. } | Link::Up(..) => false,
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 use crate::names::NODE_NAME;
@@ -33,7 +34,10 @@ pub fn configs() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
     server.enable_secret_extraction = true;
     let mut roots = RootCertStore::empty();
     roots.add(authority.der().clone()).expect("an authority");
-    let verifier = NodeVerifier::new(Arc::new(roots), provider.clone());
+    let roots = Arc::new(roots);
+    let shown = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
+    let shown = shown.build().expect("an authority");
+    let verifier = NodeVerifier::new(roots, shown, provider.clone());
     let client = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("versions")

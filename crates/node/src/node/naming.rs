@@ -12,6 +12,7 @@ use std::io;
 
 use ops::ConnId;
 use paxos::NodeId;
+use replica::Purpose;
 use wire::{Code, Refusal};
 
 use super::Node;
@@ -68,6 +69,17 @@ impl Node {
         };
         let checked = self.checked(meant, purpose.is_of_a_guest(), node.as_deref());
         if let Err(why) = checked {
+            // Another node answers there: it is looked for there, and this one is not any more. ‡ No more than a hint: whoever
+            // is dialled there shows a name again.
+            let owner = node
+                .as_deref()
+                .and_then(|name| self.cluster.directory.node_of_certificate(name));
+            if let (Some(Purpose::ControlOut(_)), Some(owner)) =
+                (self.env.conns.purpose(conn), owner)
+                && owner != meant
+            {
+                self.peers.found_another(meant, owner);
+            }
             let refusal = Refusal::new(Code::NoProof, why.to_string());
             let at = self.env.peers.addresses.get(&meant).cloned();
             self.tell_misnamed(node.as_deref(), &at.unwrap_or_default(), meant, &refusal);
