@@ -203,6 +203,30 @@ impl Grants {
         self.0.iter()
     }
 
+    /// The paths of a space's streams that may be read, as [`Resource::paths_in`] has them, none of which lies within another.
+    pub fn readable_in(&self, space: &str) -> Vec<(String, bool)> {
+        let read = self
+            .iter()
+            .filter(|grant| grant.operations().has(Operation::Read));
+        let mut all: Vec<_> = read
+            .filter_map(|grant| grant.resource().paths_in(space))
+            .collect();
+        // Of those that begin alike the shortest is the first, and of two that are the same the one that is a prefix.
+        all.sort_by(|(one, is_prefix), (other, is_other)| {
+            (one, !is_prefix).cmp(&(other, !is_other))
+        });
+        let mut kept: Vec<(String, bool)> = Vec::new();
+        for (path, is_prefix) in all {
+            let is_within = kept.iter().any(|(begin, is_prefix)| {
+                *is_prefix && path.starts_with(begin.as_str()) || *begin == path
+            });
+            if !is_within {
+                kept.push((path, is_prefix));
+            }
+        }
+        kept
+    }
+
     pub fn allow(&self, operation: Operation, place: &Place) -> bool {
         self.iter().any(|grant| grant.allows(operation, place))
     }

@@ -130,6 +130,34 @@ impl Resource {
         Resource(Means::Cluster)
     }
 
+    /// The paths of a space's streams that it covers: a path, and whether all that begin so are meant. `None`: there are none.
+    pub fn paths_in(&self, space: &str) -> Option<(String, bool)> {
+        let all = || Some((String::new(), true));
+        match &self.0 {
+            Means::Everything => all(),
+            Means::Named {
+                kind: Kind::Stream,
+                name,
+                is_prefix,
+            } => {
+                if name.is_empty() {
+                    return all().filter(|_| *is_prefix);
+                }
+                let rest = name.strip_prefix(space.as_bytes())?.strip_prefix(b"/")?;
+                // A prefix may end within a character, and no path has other bytes.
+                let whole = match std::str::from_utf8(rest) {
+                    Ok(text) => text,
+                    Err(error) if *is_prefix && error.error_len().is_none() => {
+                        std::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default()
+                    }
+                    Err(_) => return None,
+                };
+                Some((whole.to_owned(), *is_prefix))
+            }
+            Means::Cluster | Means::Named { .. } => None,
+        }
+    }
+
     /// All there is.
     pub fn everything() -> Resource {
         Resource(Means::Everything)

@@ -17,7 +17,7 @@
 //! | `quota`, `limits` | how much may be asked for each second; what the space may hold, told and changed |
 //! | `rights` | tokens: who asks, and whether he may |
 //! | `headers`, `query`, `cursor` | the protocol's words |
-//! | `write`, `read`, `whole`, `range`, `events` | the answers |
+//! | `write`, `read`, `list`, `whole`, `range`, `events` | the answers |
 //! | `crowd`, `flow` | a crowd that reads the same events; answers that come piece by piece |
 //! | `log` | raw logs: `contract` is what the door asks for, and `write`, `read`, `live` its answers |
 //! | `fault`, `body` | errors; bytes that are there, or come |
@@ -37,6 +37,7 @@ mod flow;
 mod guard;
 mod headers;
 mod limits;
+mod list;
 mod listen;
 pub mod log;
 #[cfg(test)]

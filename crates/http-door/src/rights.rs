@@ -271,6 +271,16 @@ impl Door {
         judged.inspect_err(|fault| self.tell_refused_of(asker, "a live read goes on", fault))
     }
 
+    /// The paths of a space that its asker may read: a path, and whether all that begin so are meant.
+    pub fn readable(&self, asker: &Asker, space: &str) -> Vec<(String, bool)> {
+        if self.asks_nothing() {
+            return vec![(String::new(), true)];
+        }
+        let rights = self.rights();
+        let grants = rights.grants(&asker.shown, now_ms());
+        grants.map_or_else(Vec::new, |grants| grants.readable_in(space))
+    }
+
     pub fn may_read(&self, asker: &Asker, space: &str, path: &str) -> bool {
         self.judge(asker, &Asked::ReadStream { space, path })
             .is_ok()

@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue, ORIGIN};
+use hyper::header::{EXPECT, ORIGIN};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, Version};
 use letters::{HttpFigures, HttpMethod, Refusals, RightsBoard, Shown};
-use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::answers::Answers;
@@ -21,7 +20,6 @@ use crate::log::Logs;
 use crate::openapi;
 use crate::query::{self, List, LogQuery, Query};
 use crate::quota::{self, Quota, Quotas};
-use crate::read::set;
 use crate::rights::{Asker, NOT_GOOD};
 use crate::route::Route;
 use crate::space::{Handle, LimitsHere};
@@ -313,35 +311,5 @@ impl Door {
                 false => Ok(Response::new(Body::from("ok\n"))),
             },
         }
-    }
-
-    /// ‡ The streams that its asker may read, and no others.
-    async fn list(&self, space: &str, list: &List, asker: &Asker) -> Result<Response<Body>, Fault> {
-        let List {
-            prefix,
-            after,
-            limit,
-        } = list.clone();
-        let (listed, more) = self.space(space).list(prefix, after, limit).await?;
-        let streams: Vec<_> = listed
-            .iter()
-            .filter(|listed| self.may_read(asker, space, &listed.path))
-            .map(|listed| {
-                let place = &listed.standing.place;
-                json!({
-                    "name": listed.path,
-                    "type": place.media.as_str(),
-                    "bytes": place.tail.position,
-                    "tail": place.tail.to_string(),
-                    "closed": place.is_closed,
-                })
-            })
-            .collect();
-        let text = json!({"streams": streams, "after": more});
-        let mut response = Response::new(Body::from(format!("{text}\n")));
-        let answered = response.headers_mut();
-        answered.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        set(answered, hyper::header::CACHE_CONTROL, "no-store");
-        Ok(response)
     }
 }

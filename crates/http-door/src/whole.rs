@@ -10,8 +10,9 @@ use hyper::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_RANGE, ETAG, HeaderMap
 use hyper::{Response, StatusCode};
 use streams::{Found, From, Offset, Place, READ_BYTES_MAX, Read, Standing, json};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
+use crate::answers::Room;
 use crate::body::Body;
 use crate::fault::Fault;
 use crate::headers;
@@ -23,12 +24,16 @@ use crate::read::{describe, found, set};
 use crate::rights::Asker;
 use crate::serve::Door;
 use crate::space::Handle;
+use crate::write::BODY_BYTES_MAX;
 
 /// Pieces that wait for a slow reader.
 const PIECES_MAX: usize = 1;
-/// Room for a piece is waited for so long: others who take nothing are given up by then.
-const ROOM_WITHIN: Duration = Duration::from_secs(40);
-const ROOM_AGAIN: Duration = Duration::from_millis(50);
+/// The bytes of a read, at most: an append may be the last of it.
+const PIECE_BYTES_MAX: usize = READ_BYTES_MAX + BODY_BYTES_MAX;
+/// Room for the first piece is waited for so long …
+const FIRST_WITHIN: Duration = Duration::from_secs(2);
+/// … and for the next ones so long: others who take nothing are given up by then.
+const NEXT_WITHIN: Duration = Duration::from_secs(40);
 
 /// The rest of an answer that was begun.
 struct Rest {
@@ -96,6 +101,7 @@ impl Door {
             None if query.all => (query.from, None),
             None => return Ok(None),
         };
+        let room = self.answers.room(PIECE_BYTES_MAX, FIRST_WITHIN).await?;
         let first = match query.stale {
             true => self.read_stale(name, from, READ_BYTES_MAX).await?,
             false => {
@@ -109,7 +115,7 @@ impl Door {
         }
         Ok(Some(self.answer_whole(
             (name, space),
-            first,
+            (first, room),
             part,
             asked,
             asker,
@@ -119,7 +125,7 @@ impl Door {
     fn answer_whole(
         self: &Arc<Door>,
         (name, space): (&Name, Handle),
-        first: Read,
+        (first, room): (Read, Room),
         part: Option<(u64, u64)>,
         asked: &HeaderMap,
         asker: &Asker,
@@ -155,7 +161,7 @@ impl Door {
                     to,
                     out,
                 };
-                tokio::spawn(rest.run(first));
+                tokio::spawn(rest.run(first, room));
                 Body::Sized { left, pieces }
             }
         };
@@ -205,18 +211,18 @@ fn is_of(place: &Place, tag: &str) -> bool {
 }
 
 impl Rest {
-    async fn run(mut self, first: Read) {
-        if let Err(Broken::Why(why)) = self.send_all(first).await {
+    async fn run(mut self, first: Read, room: Room) {
+        if let Err(Broken::Why(why)) = self.send_all(first, room).await {
             tracing::warn!(stream = %self.name, why, "a read of a whole stream over HTTP broke off");
         }
     }
 
-    async fn send_all(&mut self, first: Read) -> Result<(), Broken> {
+    async fn send_all(&mut self, first: Read, room: Room) -> Result<(), Broken> {
         if self.is_json {
-            self.put(b"[".to_vec()).await?;
+            self.put(Bytes::from_static(b"[")).await?;
         }
         let is_empty = self.at.position >= self.to;
-        let mut read = first;
+        let (mut read, mut room) = (first, room);
         while self.at.position < self.to {
             let Read {
                 mut bytes, next, ..
@@ -231,14 +237,17 @@ impl Rest {
             if self.is_json {
                 json::join(&mut bytes, is_last);
             }
-            self.put(bytes).await?;
+            self.put(room.hold(bytes)).await?;
             if is_last {
                 return Ok(());
             }
+            self.wait_for_limits().await?;
+            let next = self.door.answers.room(PIECE_BYTES_MAX, NEXT_WITHIN).await;
+            room = next.map_err(|_| Broken::Why("there is no room for its bytes"))?;
             read = self.next().await?;
         }
         match self.is_json && is_empty {
-            true => self.put(b"]".to_vec()).await,
+            true => self.put(Bytes::from_static(b"]")).await,
             false => Ok(()),
         }
     }
@@ -261,31 +270,21 @@ impl Rest {
         }
     }
 
-    async fn put(&self, bytes: Vec<u8>) -> Result<(), Broken> {
+    /// ‡ Before bytes are read, for they would be held meanwhile.
+    async fn wait_for_limits(&self) -> Result<(), Broken> {
         while let Some(wait) = self.quota.owes(&self.asker) {
             if self.out.is_closed() {
                 return Err(Broken::Gone);
             }
             sleep(wait.min(Duration::from_secs(1))).await;
         }
+        Ok(())
+    }
+
+    async fn put(&self, bytes: Bytes) -> Result<(), Broken> {
         self.quota.charge(&self.asker, bytes.len());
-        let until = Instant::now() + ROOM_WITHIN;
-        let mut bytes = bytes;
-        let held = loop {
-            bytes = match self.door.answers.try_hold(bytes) {
-                Ok(held) => break held,
-                Err(back) => back,
-            };
-            if self.out.is_closed() {
-                return Err(Broken::Gone);
-            }
-            if Instant::now() > until {
-                return Err(Broken::Why("there is no room for its bytes"));
-            }
-            sleep(ROOM_AGAIN).await;
-        };
         // ‡ A connection that takes nothing is ended, and the other end with it.
-        self.out.send(held).await.map_err(|_| Broken::Gone)
+        self.out.send(bytes).await.map_err(|_| Broken::Gone)
     }
 }
 

@@ -106,13 +106,15 @@ pub struct Tail {
     pub first: u64,
     /// When its last mark was made, of a stream whose bytes have an age.
     pub marked_ms: u64,
+    /// When something was appended last. ‡ A read is a use, and makes no byte younger.
+    pub appended_ms: u64,
 }
 
 impl Tail {
     /// `None`: as [`decode`] says.
     pub fn decode(bytes: &[u8]) -> Option<Tail> {
         // An older program took nothing away, and wrote nothing of it behind the rest.
-        decode(bytes).or_else(|| decode(&[bytes, &[0, 0]].concat()))
+        decode(bytes).or_else(|| decode(&[bytes, &[0, 0, 0]].concat()))
     }
 }
 
@@ -163,11 +165,12 @@ mod tests {
             touched_ms: 1 << 41,
             first: 0,
             marked_ms: 0,
+            appended_ms: 0,
         };
         let bytes = encode(&tail);
         assert_eq!(Tail::decode(&bytes), Some(tail.clone()));
         // As it was written before streams could be trimmed.
-        assert_eq!(Tail::decode(&bytes[..bytes.len() - 2]), Some(tail.clone()));
+        assert_eq!(Tail::decode(&bytes[..bytes.len() - 3]), Some(tail.clone()));
         let first = Tail {
             first: 300,
             ..tail.clone()

@@ -17,6 +17,8 @@ const BUFFER_BYTES: usize = 16 * RECORD_BYTES_MAX;
 const BUFFER_BYTES_MIN: usize = 8 << 10;
 /// ‡ Texts that are opened before they are taken: the system writes 1,024 pieces in one call.
 const TEXTS_MAX: usize = 64;
+/// ‡ Records in a row that have no text: they cost their sender little, and fill nothing that would end the work on them.
+const WITHOUT_TEXT_MAX: u32 = 32;
 /// “I am done.”
 const CLOSE_NOTIFY: u8 = 0;
 /// Ends nothing: whoever sends it goes on to say that it is done.
@@ -35,6 +37,10 @@ pub struct Incoming {
     texts: Vec<Range<usize>>,
     /// What came last filled it.
     is_short: bool,
+    /// Records in a row that had no text.
+    without_text: u32,
+    /// Records that were opened.
+    opened: u64,
 }
 
 /// How far the records that are there were opened.
@@ -60,6 +66,8 @@ impl Incoming {
             sealed: 0..unread.len(),
             texts: Vec::new(),
             is_short: unread.len() >= BUFFER_BYTES_MIN,
+            without_text: 0,
+            opened: 0,
         }
     }
 
@@ -100,6 +108,14 @@ impl Incoming {
             self.sealed.start += length;
             let (content, text) = self.way.open(&mut self.bytes[at..at + length])?;
             let text = at + text.start..at + text.end;
+            self.opened += 1;
+            self.without_text = match content {
+                Content::Data if !text.is_empty() => 0,
+                _ => self.without_text + 1,
+            };
+            if self.without_text > WITHOUT_TEXT_MAX {
+                return Err(wrong("a flood of records without text"));
+            }
             match content {
                 Content::Data if text.is_empty() => {}
                 Content::Data => self.texts.push(text),
@@ -140,6 +156,11 @@ impl Incoming {
                 _ => return Err(wrong("a message that belongs into a handshake")),
             }
         }
+    }
+
+    /// How many records were opened, in all.
+    pub fn opened(&self) -> u64 {
+        self.opened
     }
 
     /// What was opened and not taken, in its order.

@@ -298,3 +298,30 @@ fn a_stream_has_a_space_and_a_path() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+#[test]
+fn what_may_be_read_of_a_space_is_a_few_beginnings_of_paths() {
+    let of = |texts: &[&str], space: &str| {
+        let grants = Grants::parse(texts.iter().copied()).expect("grants");
+        let paths = grants.readable_in(space).into_iter();
+        let shown = paths.map(|(path, is_prefix)| if is_prefix { path + "*" } else { path });
+        shown.collect::<Vec<_>>()
+    };
+    let chat = &[
+        "read on stream/default/chat/*",
+        "read on stream/default/chat/42",
+        "all on stream/default/a",
+        "append on stream/default/b",
+        "read on stream/team/x*",
+        "read on log/*",
+        "read on stream/default/%C3%BC*",
+    ];
+    assert_eq!(of(chat, "default"), ["a", "chat/*", "\u{fc}*"]);
+    assert_eq!(of(chat, "team"), ["x*"]);
+    assert!(of(chat, "tea").is_empty());
+    assert_eq!(of(&["read on stream/*"], "any"), ["*"]);
+    assert_eq!(of(&["all on *", "read on stream/any/a"], "any"), ["*"]);
+    assert!(of(&["append on log/ci-*"], "default").is_empty());
+    // It ends within a character.
+    assert_eq!(of(&["read on stream/default/a%C3*"], "default"), ["a*"]);
+}

@@ -38,7 +38,8 @@ Examples:
   logberg log create orders
   logberg log create orders --members 1,2,3 --auxiliary 3
   logberg log create orders --retention 10GiB,7d
-  logberg log create orders --min-copies 3")]
+  logberg log create orders --min-copies 3
+  logberg log create team --kind streams          a space: /v1/stream/@team/NAME")]
     Create {
         #[arg(value_name = "NAME")]
         name: String,
@@ -54,7 +55,7 @@ Examples:
         /// The nodes, auxiliary ones not counted, that hold what is acknowledged: with fewer, appends are refused
         #[arg(long, value_name = "N")]
         min_copies: Option<u32>,
-        /// The meaning of its bytes: its writers' own (`bytes`), or a machine's writes, which clients read and do not append (`state`)
+        /// The meaning of its bytes: its writers' own (`bytes`); a space of named streams over HTTP (`streams`); or another machine's writes, which clients read and do not append (`state`)
         #[arg(long, value_name = "KIND", default_value_t = LogKind::Bytes)]
         kind: LogKind,
     },

@@ -288,7 +288,7 @@ fn refusals_at_the_doors_are_counted_and_told_once_a_second() {
         let answer = crate::http::send(&http, head.as_bytes());
         answer.expect("it answers").status
     };
-    assert_eq!(ask("/v1/stream/a?offset=-1&ticket=query", None), 401);
+    assert_eq!(ask("/v1/stream/a?offset=-1&note=plugh", None), 401);
     assert_eq!(ask("/v1/stream/a", Some("nonsense")), 401);
     assert_eq!(ask("/v1/stream/private", Some(app)), 404);
     // What may be asked for is no refusal, and neither is a list of what may be read.
@@ -306,7 +306,7 @@ fn refusals_at_the_doors_are_counted_and_told_once_a_second() {
         assert!(line.contains(" from=127."), "{line}");
         assert!(line.contains("what=\"GET /v1/stream/"), "{line}");
     }
-    assert!(!node.said().contains("ticket"), "queries reach no journal");
+    assert!(!node.said().contains("plugh"), "queries reach no journal");
     // What changes things for all is told, too.
     let root = at_socket(&["token", "rotate", "root", "--overlap", "0s"]);
     assert_eq!(reply(&mut client, &["AUTH", root.trim()]), "+OK");

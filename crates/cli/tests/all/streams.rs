@@ -574,7 +574,7 @@ fn what_makes_no_sense_is_refused_in_one_sentence_and_nothing_is_written() {
         ),
         ("PUT", "b", &[("Stream-Forked-From", "nonsense")], b"", 400),
         ("PUT", "b", &[("Stream-Fork-Offset", "-1")], b"", 400),
-        ("PUT", "@space/b", &[TEXT], b"", 400),
+        ("PUT", "@space/b", &[TEXT], b"", 404),
         ("PUT", "__ds/b", &[TEXT], b"", 400),
         ("PUT", "b//c", &[TEXT], b"", 400),
         ("PUT", "b%2fc", &[TEXT], b"", 400),

@@ -403,6 +403,36 @@ fn the_doors_for_keys_and_streams_ask_for_tokens_too() {
     assert_eq!(get("/v1/stream/@team/chat/1", None).status, 401);
     let listed = get("/v1/list/team", Some(app)).text();
     assert!(listed.contains("chat/1"), "{listed}");
+    // Names that he may not read cannot be walked through, and no space is told from one that is not there.
+    let root = at_socket(&["token", "create", "all", "--allow", "all on *"]);
+    let root = root.trim();
+    wait_for(
+        || (put("/v1/stream/aa-hidden", Some(root), "") == 201).then_some(()),
+        || node.said(),
+    );
+    assert_eq!(put("/v1/stream/zz-hidden", Some(root), ""), 201);
+    let first = get("/v1/list/default?limit=1", Some(app)).text();
+    assert!(
+        first.contains("chat/1") && !first.contains("hidden"),
+        "{first}"
+    );
+    let rest = get("/v1/list/default?limit=1&after=chat%2F1", Some(app)).text();
+    assert!(
+        rest.contains("\"streams\":[]") && !rest.contains("hidden"),
+        "{rest}"
+    );
+    let nobody = at_socket(&["token", "create", "nobody", "--allow", "read on log/x"]);
+    let nobody = Some(nobody.trim());
+    wait_for(
+        || (get("/v1/list/team", nobody).status == 200).then_some(()),
+        || node.said(),
+    );
+    let lists = ["team", "default", "nospace"].map(|space| {
+        let path = format!("/v1/list/{space}");
+        get(&path, nobody).text()
+    });
+    assert!(lists.iter().all(|list| *list == lists[0]), "{lists:?}");
+    assert!(lists[0].contains("\"streams\":[]"), "{lists:?}");
     // The command line shows its token over HTTP, too.
     let file = place.path().join("app.token");
     std::fs::write(&file, app).expect("there is room");

@@ -110,6 +110,9 @@ impl<R: Rows> Space<'_, R> {
         if !mutation::is(Mutation::AppendIsNoUse) {
             tail.touched_ms = now_ms;
         }
+        if !append.body.is_empty() {
+            tail.appended_ms = now_ms;
+        }
         if let Some(sequence) = &append.sequence {
             tail.sequence = Some(sequence.clone());
         }

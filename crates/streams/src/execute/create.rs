@@ -92,6 +92,7 @@ impl<R: Rows> Space<'_, R> {
             touched_ms: now_ms,
             first: taken.as_ref().map_or(0, |taken| taken.first),
             marked_ms: 0,
+            appended_ms: now_ms,
         };
         Self::check_room(&tail, &body)?;
         let queued_ms = lifetime.ends_ms(now_ms);

@@ -102,7 +102,7 @@ impl<R: Rows> Space<'_, R> {
         let Some(since_ms) = self.rows.time_ms().checked_sub(age_ms) else {
             return Ok(0);
         };
-        if tail.touched_ms <= since_ms {
+        if tail.appended_ms <= since_ms {
             // Nothing was appended since.
             return Ok(tail.position);
         }
