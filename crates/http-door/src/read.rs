@@ -100,10 +100,8 @@ impl Door {
         asked: &HeaderMap,
         asker: Asker,
     ) -> Result<Response<Body>, Fault> {
-        if Door::is_of_whole(query, asked)?
-            && let Some(answer) = self.whole(&name, query, asked, &asker).await?
-        {
-            return Ok(answer);
+        if Door::is_of_whole(query, asked)? {
+            return self.whole(&name, query, asked, &asker).await;
         }
         let from = query.from;
         let bytes_max = match query.live {

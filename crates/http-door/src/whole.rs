@@ -75,16 +75,19 @@ impl Door {
         Ok(query.all || has_range)
     }
 
-    /// `None`: the range is to be passed over, and all was not asked for.
+    /// ‡ Where a range is passed over all of it is the answer, by the RFC: whoever goes on with a download has nothing else to tell a part by.
     pub async fn whole(
         self: &Arc<Door>,
         name: &Name,
         query: &Query,
         asked: &HeaderMap,
         asker: &Asker,
-    ) -> Result<Option<Response<Body>>, Fault> {
+    ) -> Result<Response<Body>, Fault> {
         let space = self.space(&name.space);
-        let standing = found(space.stand(name.path.clone()).await?)?;
+        let standing = match query.stale {
+            true => self.read_stale(name, From::Tail, 1).await?.standing,
+            false => found(space.stand(name.path.clone()).await?)?,
+        };
         let place = &standing.place;
         // JSON is an array however much of it is asked for.
         let range = Range::of(asked, |tag| is_of(place, tag)).filter(|_| !place.media.is_json());
@@ -98,8 +101,7 @@ impl Door {
                 let offset = Offset { lineage, position };
                 (From::At(offset), Some((from, to)))
             }
-            None if query.all => (query.from, None),
-            None => return Ok(None),
+            None => (query.from, None),
         };
         let room = self.answers.room(PIECE_BYTES_MAX, FIRST_WITHIN).await?;
         let first = match query.stale {
@@ -113,13 +115,7 @@ impl Door {
         if part.is_some() && first.standing.place.id != place.id {
             return Err(Fault::not_now("the stream was made anew meanwhile"));
         }
-        Ok(Some(self.answer_whole(
-            (name, space),
-            (first, room),
-            part,
-            asked,
-            asker,
-        )))
+        Ok(self.answer_whole((name, space), (first, room), part, asked, asker))
     }
 
     fn answer_whole(

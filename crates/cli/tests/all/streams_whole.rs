@@ -98,6 +98,21 @@ fn a_whole_stream_and_any_part_of_it_come_in_one_answer_from_any_node() {
     let other = [("Range", "bytes=5-9"), ("If-Range", "\"1:0:5\"")];
     let mut page = streams.ask(0, "GET", "b", &other, b"");
     assert!((page.status, page.body()) == (200, forked));
+    // A range that is passed over is all of it, and no page of it.
+    for said in ["bytes=0-3,5-6", "bytes=0-99999999999999999999", "words=1-2"] {
+        let mut whole = streams.ask(1, "GET", "a", &[("Range", said)], b"");
+        assert!((whole.status, whole.body()) == (200, all.clone()), "{said}");
+    }
+    // A node that nobody answers tells what it has.
+    streams.cluster.pause(1).expect("it stands still");
+    streams.cluster.pause(3).expect("it stands still");
+    let mut stale = streams.ask(1, "GET", "a?stale=1&all=1", &[], b"");
+    assert!((stale.status, stale.body()) == (200, all.clone()));
+    let part = [("Range", "bytes=5-9")];
+    let mut stale = streams.ask(1, "GET", "a?stale=1", &part, b"");
+    assert!((stale.status, stale.body()) == (206, all[5..10].to_vec()));
+    streams.cluster.go_on(1).expect("it goes on");
+    streams.cluster.go_on(3).expect("it goes on");
     for wrong in ["a?all=1&live=sse&offset=-1", "a?all=2", "a?all=1&all=1"] {
         let mut refused = streams.ask(0, "GET", wrong, &[], b"");
         assert_eq!(
