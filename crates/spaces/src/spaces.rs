@@ -19,7 +19,7 @@ use host::{Ask, Command, Host, Look, Outcome, Replier, View, What, Word};
 use ops::{Completion, Machine, Op, Time};
 use paxos::NodeId;
 use paxos::mutation::{self, Mutation};
-use streams::Request;
+use streams::{Answer, Request};
 
 use crate::rows::OfView;
 use crate::word::Told;
@@ -35,7 +35,8 @@ const ASKED_MAX: usize = 256;
 const ASKED_BYTES_MAX: usize = 16 << 20;
 /// Streams whose time may be over are looked for so often.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-const SWEPT_AT_A_TIME: u32 = 1_000;
+/// ‡ At a time: each wants rows from the disk, and a command that wants too many is refused, again and again.
+const SWEPT_AT_A_TIME: u32 = 64;
 
 /// A request of this node's door: a letter to the spaces.
 pub struct Submit {
@@ -128,10 +129,7 @@ enum Stands {
 
 enum Came {
     /// Of a request of this node.
-    Own {
-        number: u64,
-        outcome: Outcome,
-    },
+    Own { number: u64, outcome: Outcome },
     /// Of another node's.
     Others {
         log: LogId,
@@ -140,10 +138,13 @@ enum Came {
         outcome: Outcome,
     },
     /// Streams of this space may be over.
-    Due {
+    Due { space: String },
+    /// So many were asked for at a time.
+    Swept {
         space: String,
+        asked: u32,
+        outcome: Outcome,
     },
-    Swept,
 }
 
 pub struct Spaces {
@@ -156,6 +157,8 @@ pub struct Spaces {
     tell: Sender<Came>,
     told: Receiver<Came>,
     sweep_at: Time,
+    /// Streams that a sweep takes at a time, where its usual number was too many.
+    swept: BTreeMap<String, u32>,
     now: Time,
     stopping: bool,
 }
@@ -174,6 +177,7 @@ impl Spaces {
             tell,
             told,
             sweep_at: now,
+            swept: BTreeMap::new(),
             now,
             stopping: false,
         }
@@ -436,7 +440,11 @@ impl Spaces {
                     self.host.tell_group(log, by, request, told.encode());
                 }
                 Came::Due { space } => self.sweep(space),
-                Came::Swept => {}
+                Came::Swept {
+                    space,
+                    asked,
+                    outcome,
+                } => self.on_swept(space, asked, &outcome),
             }
         }
         is_any
@@ -501,14 +509,41 @@ impl Spaces {
         }
     }
 
+    /// ‡ A sweep that was too much is not begun again as it was: fewer streams go at a time, down to one.
+    fn on_swept(&mut self, space: String, asked: u32, outcome: &Outcome) {
+        match outcome {
+            Outcome::Refused(_) if asked > 1 => _ = self.swept.insert(space, asked / 4 + 1),
+            Outcome::Chosen(answer) => {
+                self.swept.remove(&space);
+                let swept = match Answer::decode(answer) {
+                    Some(Answer::Swept { streams }) => streams,
+                    _ => 0,
+                };
+                // There may be more.
+                if swept >= asked {
+                    self.sweep_at = self.now;
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn sweep(&mut self, machine: String) {
-        let request = Request::Sweep {
-            streams_max: SWEPT_AT_A_TIME,
-        };
+        let asked = self.swept.get(&machine).copied().unwrap_or(SWEPT_AT_A_TIME);
+        let request = Request::Sweep { streams_max: asked };
         let tell = self.tell.clone();
+        let space = machine.clone();
+        let replier = Replier::new(move |outcome| {
+            let came = Came::Swept {
+                space,
+                asked,
+                outcome,
+            };
+            _ = tell.send(came);
+        });
         let what = What::Call {
             command: Command::Plain(request.encode()),
-            replier: Replier::new(move |_| _ = tell.send(Came::Swept)),
+            replier,
             order: None,
         };
         self.host.ask(self.now, Ask { machine, what });
