@@ -107,7 +107,7 @@ impl FromStr for Grant {
 }
 
 impl Grant {
-    /// What both allow. `None`: there is nothing.
+    /// The grant of what both allow. `None`: that is nothing.
     fn and(&self, other: &Grant) -> Option<Grant> {
         let operations = self.operations.and(other.operations);
         let resource = self.resource.and(&other.resource)?;
@@ -211,7 +211,7 @@ impl Grants {
         let mut all: Vec<_> = read
             .filter_map(|grant| grant.resource().paths_in(space))
             .collect();
-        // Of those that begin alike the shortest is the first, and of two that are the same the one that is a prefix.
+        // The shortest of those that begin alike is the first, and the prefix of two that are the same.
         all.sort_by(|(one, is_prefix), (other, is_other)| {
             (one, !is_prefix).cmp(&(other, !is_other))
         });
@@ -231,7 +231,7 @@ impl Grants {
         self.iter().any(|grant| grant.allows(operation, place))
     }
 
-    /// What both these and the others allow, and nothing else. That may be nothing at all, and more than somebody may be given.
+    /// The grants of what both these and the others allow, and of nothing else. They may be none at all, and more than somebody may be given.
     pub fn within(&self, others: &Grants) -> Grants {
         let pairs = self
             .iter()

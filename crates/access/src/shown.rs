@@ -12,7 +12,7 @@ pub const TICKET_BYTES_MAX: usize = 4_096;
 #[derive(Clone, PartialEq, Eq)]
 pub struct TicketText(String);
 
-/// What stands behind `auth`, in `Authorization: Bearer`, and in `AUTH`.
+/// A credential as it stands behind `auth`, in `Authorization: Bearer`, and in `AUTH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bearer {
     /// A token of the cluster.

@@ -55,7 +55,7 @@ impl Bed {
         options.arguments = arguments;
         options.own_arguments = (1..=nodes).map(|id| certificates.arguments(id)).collect();
         options.transport = Some(certificates.transport()?);
-        // What waits for a cluster asks it without certificates.
+        // A look that waits for a cluster asks it without certificates.
         options.is_asked_at_sockets = true;
         Bed::of(options, auxiliaries)
     }

@@ -46,7 +46,7 @@ impl Credential {
         }
     }
 
-    /// What stands behind `Authorization: Bearer`. It is a secret. `None`: it is neither token nor ticket.
+    /// The credential behind `Authorization: Bearer`. It is a secret. `None`: it is neither token nor ticket.
     pub fn bearer(&self) -> Option<String> {
         match &self.shown {
             Shown::Token(token) => Some(token.reveal()),

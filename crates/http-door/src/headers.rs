@@ -184,7 +184,7 @@ pub fn rfc3339(ms: u64) -> Option<String> {
     Some(time.to_string())
 }
 
-/// What a stream of this space is to be forked from.
+/// The source of a fork in this space.
 pub fn fork(headers: &HeaderMap, space: &str) -> Result<Option<ForkFrom>, Fault> {
     let offset = text(headers, &FORK_OFFSET)?;
     let sub = text(headers, &FORK_SUB_OFFSET)?;

@@ -46,7 +46,7 @@ impl Door {
     }
 }
 
-/// What begins as was asked for, of what may be read.
+/// The part of what may be read that begins as was asked for.
 fn both(asked: &str, path: &str, is_prefix: bool) -> Option<(String, bool)> {
     match (
         path.starts_with(asked),

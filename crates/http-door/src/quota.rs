@@ -75,7 +75,7 @@ struct State {
     by_principal: BTreeMap<String, Used>,
 }
 
-/// What is known of the limits of spaces.
+/// The limits of spaces, as far as they are known.
 #[derive(Default)]
 pub struct Quotas(Mutex<BTreeMap<String, Arc<Quota>>>);
 

@@ -81,7 +81,7 @@ fn of_query(route: &Route, query: &str) -> Result<Option<TicketText>, Fault> {
 }
 
 impl Asker {
-    /// ‡ What was answered to one who showed something is nobody else's: no cache that others use keeps it. And none keeps what was asked
+    /// ‡ An answer to one who showed something is nobody else's: no cache that others use keeps it. And none keeps what was asked
     /// for by a ticket, which may stand in its address.
     pub fn keep_private(&self, headers: &mut HeaderMap) {
         let value = headers.get(CACHE_CONTROL).and_then(|v| v.to_str().ok());

@@ -248,7 +248,7 @@ impl Rest {
         }
     }
 
-    /// What follows. ‡ This node has it: it showed the tail.
+    /// The next piece. ‡ This node has it: it showed the tail.
     async fn next(&self) -> Result<Read, Broken> {
         let may = self.door.may_go_on(&self.asker, &self.name);
         may.map_err(|_| Broken::Why("its reader may read it no more"))?;

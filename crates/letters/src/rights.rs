@@ -45,7 +45,7 @@ pub struct KeptToken {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptIssuer {
     pub keys: Vec<PublicKey>,
-    /// What its tickets may at most.
+    /// The most that its tickets may.
     pub grants: Grants,
 }
 
@@ -209,7 +209,7 @@ impl Rights {
         };
         let issuer = self.issuer_of(ticket, self.now_ms(wall_ms));
         issuer.is_some_and(|issuer| {
-            // ‡ What both allow, one by one: the cut of both lists allows just that.
+            // ‡ The cut of both lists allows just what both allow, one by one.
             needs.iter().all(|need| {
                 let allow = |grants: &Grants| grants.allow(need.operation, &need.place);
                 allow(&ticket.said) && allow(&issuer.grants)

@@ -46,7 +46,7 @@ pub(crate) struct Connection {
     flights: Flights,
     /// The connection behind a pair of sockets.
     pub far: Option<Arc<dyn FarEnd>>,
-    /// What the socket carries is sealed.
+    /// The bytes on the socket are sealed.
     seal: Option<Box<dyn Seal>>,
 }
 

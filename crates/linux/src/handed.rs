@@ -26,7 +26,7 @@ pub trait FarEnd: Send + Sync {
     fn reset(&self);
 }
 
-/// What a connection carries is sealed. Calls do not wait.
+/// The bytes of a connection are sealed. Calls do not wait.
 pub trait Seal: Send {
     /// Receives and opens. None is the other side's last word.
     ///
@@ -53,7 +53,7 @@ pub struct Handed {
     pub client: Option<ClientCertificate>,
     /// `None`: the socket is the connection itself.
     pub far: Option<Arc<dyn FarEnd>>,
-    /// What the socket carries is sealed. ‡ Only of kernels that move bytes by calls ([`crate::Kernel::moves_by_calls`]).
+    /// The bytes on the socket are sealed. ‡ Only of kernels that move bytes by calls ([`crate::Kernel::moves_by_calls`]).
     pub seal: Option<Box<dyn Seal>>,
 }
 

@@ -50,7 +50,7 @@ pub struct Around<'a> {
     pub admin: Option<&'a str>,
     /// Other machines may reach it without TLS, by an operator's word.
     pub insecure: bool,
-    /// What comes in plain text was encrypted on the way, by an operator's word.
+    /// Plain text was encrypted on the way here, by an operator's word.
     pub plain_is_private: bool,
     pub door: Option<door::Settings>,
     pub streams: Option<streams::Settings>,

@@ -37,7 +37,7 @@ pub enum Found<T> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     pub place: Place,
-    /// What is left begins there.
+    /// The rest that is left begins there.
     pub first: Offset,
     pub retention: Retention,
     pub lifetime: Lifetime,

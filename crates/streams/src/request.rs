@@ -64,7 +64,7 @@ pub enum Lifetime {
 pub struct Retention {
     /// The last bytes of it.
     pub bytes: Option<u64>,
-    /// What was appended since.
+    /// The bytes that were appended since.
     pub age_ms: Option<u64>,
 }
 

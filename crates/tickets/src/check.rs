@@ -99,7 +99,7 @@ impl Ticket {
         now_ms < self.expires_ms && keys.contains(&self.key)
     }
 
-    /// ‡ What it allows: no more than its issuer's grants do.
+    /// ‡ Its grants: no more than its issuer's.
     pub fn within(&self, issuer: &Grants) -> Grants {
         self.said.within(issuer)
     }

@@ -60,7 +60,7 @@ impl Audience {
 
 impl Claims {
     pub(crate) fn read(bytes: &[u8]) -> Result<Claims, BadTicket> {
-        // ‡ What serde says of it would show a part of it.
+        // ‡ The words of serde would show a part of it.
         serde_json::from_slice(bytes).map_err(|_| BadTicket::Claims)
     }
 

@@ -46,7 +46,7 @@ impl Algorithm {
         }
     }
 
-    /// What stands before them in a SubjectPublicKeyInfo: there is one way to write each.
+    /// The bytes before them in a SubjectPublicKeyInfo: there is one way to write each.
     fn before_key(self) -> &'static [u8] {
         match self {
             Algorithm::EdDsa => b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00",
@@ -247,7 +247,7 @@ fn block(pem: &str, name: &str) -> Option<Vec<u8>> {
     STANDARD.decode(letters).ok()
 }
 
-/// What stands before the secret bytes of a key of Ed25519 in the form PKCS#8.
+/// The bytes before a secret key of Ed25519 in the form PKCS#8.
 const BEFORE_SEED: &[u8] = b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
 
 /// The file with a private key of Ed25519 from its 32 secret bytes, as openssl writes it. It is a secret.

@@ -27,7 +27,7 @@ const RECORDS: RangeInclusive<u8> = 20..=23;
 /// A connection whose handshake is done.
 pub struct Shaken {
     pub socket: TcpStream,
-    /// What came behind the handshake, sealed still.
+    /// Bytes that came behind the handshake, sealed still.
     pub unread: Vec<u8>,
     pub sends: Way,
     pub receives: Way,
@@ -101,7 +101,7 @@ struct Shaking {
     to_send: Vec<u8>,
 }
 
-/// What the next look at a handshake came to.
+/// The outcome of a look at a handshake.
 enum Next {
     Again,
     Send,

@@ -27,7 +27,7 @@ pub struct InPlace {
     /// How the other side ended, if it did.
     ended: Option<Ended>,
     outgoing: Outgoing,
-    /// What is sealed and not sent.
+    /// Bytes that are sealed and not sent.
     unsent: Range<usize>,
     /// Behind it the socket ends.
     is_last: bool,
@@ -41,7 +41,7 @@ enum Ended {
     Broke,
 }
 
-/// What a kernel is to be handed. `held`: for as long as the connection lives.
+/// A socket and its seal, to be handed to a kernel. `held`: for as long as the connection lives.
 pub fn new(shaken: Shaken, held: impl Send + 'static) -> io::Result<(OwnedFd, Box<dyn Seal>)> {
     let Shaken {
         socket,

@@ -1,4 +1,4 @@
-//! What comes from the other side: records that are opened where they were read.
+//! Records of the other side, opened where they were read.
 //!
 //! ```text
 //!   bytes:  │ opened: text, text … │ sealed: records, and the beginning of one │ room │
@@ -35,7 +35,7 @@ pub struct Incoming {
     sealed: Range<usize>,
     /// Where in `bytes` is what was opened and not taken.
     texts: Vec<Range<usize>>,
-    /// What came last filled it.
+    /// The last read filled it.
     is_short: bool,
     /// Records in a row that had no text.
     without_text: u32,
@@ -144,7 +144,7 @@ impl Incoming {
                 // Nothing is resumed.
                 (NEW_SESSION_TICKET, _, []) => return Ok(()),
                 (NEW_SESSION_TICKET, ..) => rest = behind,
-                // ‡ What comes behind it is by another key, so it ends its record.
+                // ‡ The bytes behind it are by another key, so it ends its record.
                 (KEY_UPDATE, [asks @ (0 | 1)], []) => {
                     let asks = *asks == 1;
                     self.way = self.keys.next_to_receive()?;
@@ -163,7 +163,7 @@ impl Incoming {
         self.opened
     }
 
-    /// What was opened and not taken, in its order.
+    /// The texts that were opened and not taken, in their order.
     pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
         self.texts.iter().map(|text| &self.bytes[text.clone()])
     }

@@ -9,7 +9,7 @@ use rustls::kernel::KernelConnection;
 use crate::handshake::refused;
 use crate::record::Way;
 
-/// What both ways of a connection know.
+/// Knowledge of both ways of a connection.
 pub struct Keys {
     maker: Mutex<Box<dyn Maker>>,
     /// The other side asked for a new key of what it is sent.

@@ -35,7 +35,7 @@ impl Moved {
         }
     }
 
-    /// What a kernel is to be handed. `held`: for as long as the connection lives.
+    /// A socket and its seal, to be handed to a kernel. `held`: for as long as the connection lives.
     pub(crate) fn hand(
         self,
         shaken: Shaken,

@@ -1,4 +1,4 @@
-//! What goes to the other side: text that is sealed where it was put.
+//! Text for the other side, sealed where it was put.
 //!
 //! ```text
 //!   records:  │ place for a key's renewal │ 5 · text · 17 │ 5 · text · 17 │ …        full ones lie side by side, and are sent together

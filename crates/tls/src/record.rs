@@ -18,7 +18,7 @@ use rustls::ConnectionTrafficSecrets;
 
 pub const HEADER_BYTES: usize = 5;
 const TAG_BYTES: usize = 16;
-/// What stands behind the text in a record that this program seals: its type, and the tag.
+/// The bytes behind the text in a record that this program seals: its type, and the tag.
 pub const TAIL_BYTES: usize = 1 + TAG_BYTES;
 /// ‡ No record has more text.
 pub const TEXT_BYTES_MAX: usize = 1 << 14;
@@ -29,7 +29,7 @@ const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
 const DATA: u8 = 23;
 
-/// What a record is about.
+/// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     Alert,

@@ -1,4 +1,4 @@
-//! What tests of connections are made of.
+//! Certificates and configurations for tests of connections.
 
 use std::sync::Arc;
 

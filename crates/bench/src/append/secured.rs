@@ -42,7 +42,7 @@ struct Report {
     window_bytes: u64,
     slice_ms: f64,
     warm_up_ms: f64,
-    /// Of the rate in plain text.
+    /// Parts of the rate in plain text.
     rate_ratio: f64,
     /// The CPU time per byte of all processes together, of that in plain text.
     cpu_ratio: f64,

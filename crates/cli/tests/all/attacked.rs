@@ -1,4 +1,4 @@
-//! What somebody tries by TLS who has no business here: old versions, certificates of others, and such as have ended. By `openssl s_client`
+//! Attempts by TLS of those who have no business here: old versions, certificates of others, and such as have ended. By `openssl s_client`
 //! where that is installed, and by bytes and clients of our own in any case.
 
 use std::fs;

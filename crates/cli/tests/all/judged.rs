@@ -194,7 +194,7 @@ fn table() -> Vec<Line> {
         ("GET /v1/openapi.json", Asked::DescribeHttp),
         ("OPTIONS /v1/stream/chat/42", Asked::DescribeHttp),
         ("GET /healthz", Asked::Health),
-        // Of a node that follows, these are passed on to the one that leads.
+        // A node that follows passes these on to the one that leads.
         ("GET /v1/log/main", Asked::Read(LOG)),
         ("HEAD /v1/log/main", Asked::Read(LOG)),
         ("POST /v1/log/main", Asked::Append(LOG)),
@@ -258,7 +258,7 @@ struct Asker {
     name: String,
     shows: Shows,
     principal: Principal,
-    /// What it may; none where it is nobody.
+    /// Its grants; none where it is nobody.
     grants: Option<Grants>,
 }
 
@@ -549,7 +549,7 @@ fn expected(line: &Line, by: &Asker, is_known: bool) -> Fate {
     let has_a_part = line.asked.has_a_part() && line.door == Door::Pipe;
     let is_list = matches!(line.asked, Asked::ListStreams { .. });
     match (may(line, by), is_nobody) {
-        // ‡ What is shown and is not good is refused, whatever it was shown for.
+        // ‡ A credential that is not good is refused, whatever it was shown for.
         _ if !is_known => Fate::Unauthenticated,
         // By Redis' protocol whoever shows nothing is told to say who he is.
         (true, true) if line.door == Door::Keys => Fate::Unauthenticated,

@@ -82,7 +82,7 @@ fn who_is_revoked_is_let_in_no_more_and_a_renewed_certificate_is() {
         assert!(is_served(&served), "{}", err(&served));
     }
 
-    // What cannot be used changes nothing: the list before holds.
+    // A list that cannot be used changes nothing: the one before holds.
     fs::write(list(&certs), "no list").expect("room");
     cluster.nodes[0].signal("-HUP");
     let says = |node: &Node, what: &str| node.said().contains(what).then_some(());

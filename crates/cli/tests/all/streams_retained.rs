@@ -37,7 +37,7 @@ fn a_stream_keeps_its_last_bytes_and_tells_where_they_begin_on_every_node() {
         let text = streams.text(at, "ticks?all=1");
         assert!((10_000..=11_500).contains(&text.len()), "{}", text.len());
         assert!(text.len().is_multiple_of(200) && text.ends_with(&format!("{:0>200}", 99)));
-        // What is gone is refused, and not read as another place.
+        // An offset of what is gone is refused, and not read as another place.
         let mut gone = streams.ask(at, "GET", &format!("ticks?offset={early}"), &[], b"");
         assert_eq!(first(&gone), begin);
         assert_eq!(error_of(&mut gone), (410, "trimmed".to_owned()));

@@ -184,7 +184,7 @@ fn a_ticket_is_somebody_at_every_door_until_its_issuer_is_removed() {
         );
     }
 
-    // Of keys.
+    // Keys.
     let mut link = Link::to(&bed.keys).expect("it listens");
     assert!(said(&mut link, &["GET", "app:1"]).contains("NOAUTH"));
     assert!(said(&mut link, &["AUTH", &all[..all.len() - 2]]).contains("WRONGPASS"));
@@ -199,7 +199,7 @@ fn a_ticket_is_somebody_at_every_door_until_its_issuer_is_removed() {
     assert!(said(&mut link, &["SET", "app:1", "x"]).contains("NOPERM"));
     assert!(!said(&mut link, &["GET", "app:1"]).contains("NOPERM"));
 
-    // What is open ends with its ticket; and with the issuer.
+    // Open connections end with their ticket, and with the issuer.
     let path = format!("{stream}?offset=-1&live=sse&ticket=");
     let (_, short) = bed.ticket("carol", "read on stream/default/chat/42", "4s");
     let mut ends = bed.http(1, "GET", &format!("{path}{short}"), "", b"");

@@ -392,7 +392,7 @@ fn the_doors_for_keys_and_streams_ask_for_tokens_too() {
     assert_eq!(get("/healthz", None).status, 200);
     let listed = get("/v1/list/default", Some(app)).text();
     assert!(listed.contains("chat/1"), "{listed}");
-    // What is granted in one space is granted in no other.
+    // A grant in one space is none in another.
     wait_for(
         || (put("/v1/stream/@team/chat/1", Some(app), "ours") == 201).then_some(()),
         || node.said(),

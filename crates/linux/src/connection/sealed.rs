@@ -48,7 +48,7 @@ pub(super) fn receive_into(
 ) -> (Result<usize, Errno>, usize) {
     let wanted = into.len();
     match seal {
-        // What it has opened, epoll does not know of.
+        // Bytes that it has opened are unknown to epoll.
         Some(seal) => (seal.receive(socket, into), 1),
         None => {
             let received = recv(socket, into, RecvFlags::DONTWAIT);

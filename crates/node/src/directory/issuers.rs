@@ -1,6 +1,6 @@
 //! Issuers: whoever signs tickets for users of its own, by public keys that log 0 keeps. A part of [`Rights`].
 //!
-//! ‡ What is put there lies within the grants of who asked, when it is applied, as of tokens. And an issuer administers nothing: whoever
+//! ‡ An issuer that is put there lies within the grants of who asked, when it is applied, as of tokens. And an issuer administers nothing: whoever
 //! shows a ticket is somebody whom nobody here knows, and neither changes who may do what nor lets nodes in.
 
 use access::{Grants, TicketText};
@@ -20,7 +20,7 @@ pub const KEYS_MAX: usize = 4;
 pub struct IssuerEntry {
     /// One at least.
     pub keys: Vec<PublicKey>,
-    /// What its tickets may at most.
+    /// The most that its tickets may.
     #[serde(serialize_with = "write_grants", deserialize_with = "read_grants")]
     pub grants: Grants,
     pub by: By,
@@ -49,7 +49,7 @@ impl Rights {
         })
     }
 
-    /// What a ticket that was good when it was shown allows now. `None`: it is good no more.
+    /// The grants of a ticket that was good when it was shown, as they are now. `None`: it is not good any more.
     pub fn of_ticket(&self, ticket: &Ticket, now_ms: u64) -> Option<Grants> {
         let entry = self.issuers.get(ticket.issuer.as_str())?;
         let now_ms = match mutation::is(Mutation::ExpiredTicketGoesOn) {

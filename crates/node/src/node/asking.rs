@@ -79,7 +79,7 @@ fn cut_off() -> Refusal {
     Refusal::new("no-quorum", sentence)
 }
 
-/// Who shows that, where it is not good. ‡ What he showed is told nowhere.
+/// A principal whose credential is not good. ‡ Its text is told nowhere.
 fn not_good(shown: Option<&Bearer>) -> &'static str {
     match shown {
         Some(Bearer::Ticket(_)) => "a ticket that is not good",

@@ -83,7 +83,7 @@ pub fn what_is_revoked_while_a_node_is_cut_off_is_refused_there_once_it_hears() 
         }
         let text = told(&mut stage, index, &all[chosen], &read);
         match starts_again {
-            // ‡ What its disk has is last week's.
+            // ‡ Its disk has last week's list.
             true => assert!(
                 is_unknowing(&text),
                 "seed {seed}: served by an old list: {text}"

@@ -108,7 +108,7 @@ pub fn a_ticket_may_what_it_says_as_far_as_its_issuer_may() {
             assert_eq!(code(&text), "unauthenticated", "{text}");
         }
     }
-    // What its issuer is granted later, the same ticket may.
+    // The same ticket may what its issuer is granted later.
     let put = format!("{} replace=1", put_line(1, "read,lead on log/main"));
     assert!(done(&mut stage, by_root, &put).starts_with("ok "));
     for index in 0..3 {

@@ -16,7 +16,7 @@ use crate::stored::{BEGINS, Stream, Tail};
 
 /// No append is longer.
 const APPEND_BYTES_MAX: u64 = 8 << 20;
-/// Of a stream that keeps so much no rows go one by one for its size: its blocks are forgotten.
+/// A stream that keeps so much has its blocks forgotten for its size, and no rows go one by one.
 const KEEPS_BLOCKS: u64 = 64 << 20;
 /// Blocks that are forgotten at a time.
 const BLOCKS_MAX: u64 = 64;
@@ -113,7 +113,7 @@ impl<R: Rows> Space<'_, R> {
             for (key, position) in &page.rows {
                 let position = position.as_slice().try_into().map_or(0, u64::from_be_bytes);
                 beyond = position.max(beyond);
-                // What it stood for is gone once that of a later one is.
+                // A mark is not needed any more once that of a later one stands for the same.
                 if position <= tail.first {
                     self.delete_row(key)?;
                 }

@@ -1,4 +1,4 @@
-//! What a ticket must say to be good, and what it allows.
+//! A ticket: the claims that make it good, and its grants.
 
 use access::{Grants, TicketText};
 use tickets::{Audience, BadTicket, Claims, PublicKey, SigningKey, Ticket, check, sign};

@@ -40,7 +40,7 @@ pub struct IssuerTold {
     pub name: String,
     /// `EdDSA:BASE64URL` or `ES256:BASE64URL` each.
     pub keys: Vec<String>,
-    /// What its tickets may at most, `OPERATION,… on RESOURCE` each.
+    /// The most that its tickets may, `OPERATION,… on RESOURCE` each.
     pub grants: Vec<String>,
     /// Its maker, or whoever changed it last.
     pub by: String,
