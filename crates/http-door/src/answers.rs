@@ -42,9 +42,15 @@ impl Answers {
         if bytes.len() <= PIECE {
             return Ok(Bytes::from(bytes));
         }
-        let room = self.0.clone().try_acquire_many_owned(pieces(bytes.len()));
-        let room = room.map_err(|_| full())?;
-        Ok(Room(room).hold(bytes))
+        Ok(self.room_now(bytes.len())?.hold(bytes))
+    }
+
+    /// Room for so many bytes that are there already.
+    ///
+    /// Errors: others hold so many that there is none.
+    pub fn room_now(&self, bytes: usize) -> Result<Room, Fault> {
+        let room = self.0.clone().try_acquire_many_owned(pieces(bytes));
+        room.map(Room).map_err(|_| full())
     }
 
     /// Room for so many bytes that are still to be read. ‡ Who reads first, and waits for room then, holds what nobody counts.
@@ -59,7 +65,7 @@ impl Answers {
     }
 }
 
-/// Room for bytes that are not there yet.
+/// Room for bytes.
 pub struct Room(OwnedSemaphorePermit);
 
 impl Room {

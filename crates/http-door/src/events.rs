@@ -14,6 +14,7 @@ use streams::sse::{self, Encoding};
 use streams::{Found, Lifetime, Offset, Read};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
+use crate::answers::Room;
 use crate::body::Body;
 use crate::crowd::{Calls, Round, Seated, Word, usual_encoding};
 use crate::cursor;
@@ -98,7 +99,7 @@ impl Door {
     pub fn events(
         self: &Arc<Door>,
         name: Name,
-        first: Read,
+        (first, room): (Read, Room),
         query: &Query,
         asker: Asker,
     ) -> Result<Response<Body>, Fault> {
@@ -129,7 +130,7 @@ impl Door {
         };
         let flow = Flow::new(reader.out.clone(), async move {
             // How it ended is seen by whoever reads.
-            let _: Result<(), Over> = reader.run(first).await;
+            let _: Result<(), Over> = reader.run(first, room).await;
         });
         let mut response = Response::new(Body::Flow(flow));
         let headers = response.headers_mut();
@@ -204,7 +205,7 @@ impl Reader {
         Ok(())
     }
 
-    async fn run(mut self, first: Read) -> Result<(), Over> {
+    async fn run(mut self, first: Read, room: Room) -> Result<(), Over> {
         let seated = self.tail.sit(|| Calls {
             space: self.space.clone(),
             path: self.name.path.clone(),
@@ -218,7 +219,7 @@ impl Reader {
         let is_at_tail = first.is_at_tail();
         // A first read with a barrier, before the tail was watched: what comes is read below.
         let pieces = self.pieces(&first, None, is_at_tail)?;
-        drop(first);
+        drop((first, room));
         self.tell(pieces).await?;
         let mut quiet_until = Instant::now() + COMMENT_EVERY;
         let mut touch_at = self.touch_at();

@@ -100,6 +100,12 @@ impl Door {
         asked: &HeaderMap,
         asker: Asker,
     ) -> Result<Response<Body>, Fault> {
+        // ‡ However much is asked for.
+        if query.stale && self.is_cut_off() {
+            return Err(Fault::not_now(
+                "this node is cut off, and cannot know what was revoked since",
+            ));
+        }
         if Door::is_of_whole(query, asked)? {
             return self.whole(&name, query, asked, &asker).await;
         }
@@ -108,24 +114,31 @@ impl Door {
             Live::No | Live::LongPoll => READ_BYTES_MAX,
             Live::Sse => crate::tails::LIVE_BYTES_MAX,
         };
-        let read = match query.stale {
-            true if self.is_cut_off() => {
-                return Err(Fault::not_now(
-                    "this node is cut off, and cannot know what was revoked since",
-                ));
+        let (read, room) = match query.stale {
+            true => {
+                let read = self.read_stale(&name, from, bytes_max).await?;
+                let room = self.answers.room_now(read.bytes.len())?;
+                (read, room)
             }
-            true => self.read_stale(&name, from, bytes_max).await?,
             false => {
-                let space = self.space(&name.space);
-                let read = space.read(name.path.clone(), from, bytes_max, false);
-                found(read.await?)?
+                let (space, answers) = (self.space(&name.space), self.answers.clone());
+                let read = space.read_counted(name.path.clone(), from, bytes_max, answers);
+                let (read, room) = read.await?;
+                (found(read)?, room)
             }
         };
         self.note_use(&name, &read.standing).await?;
         match query.live {
-            Live::No => self.caught_up(read, from, asked),
-            Live::LongPoll => self.long_poll(name, read, query, &asker).await,
-            Live::Sse => self.events(name, read, query, asker),
+            Live::No => {
+                // Its bytes are held as they go out.
+                drop(room);
+                self.caught_up(read, from, asked)
+            }
+            Live::LongPoll => {
+                drop(room);
+                self.long_poll(name, read, query, &asker).await
+            }
+            Live::Sse => self.events(name, (read, room), query, asker),
         }
     }
 

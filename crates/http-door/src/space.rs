@@ -12,6 +12,7 @@ use streams::{Answer, Failed, Found, From, Limits, Path, Read, Refusal, Request,
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
+use crate::answers::{Answers, Room};
 use crate::fault::Fault;
 use crate::name::SPACE;
 
@@ -240,6 +241,27 @@ impl Handle {
             found.map_err(fault_of)
         };
         self.look(stale, look).await?
+    }
+
+    /// The same with all that was answered before, and room for its bytes. ‡ It is taken where they are read: many may come at once, and what was
+    /// read for them waits for a thread of the door.
+    pub async fn read_counted(
+        &self,
+        path: Path,
+        from: From,
+        bytes_max: usize,
+        answers: Answers,
+    ) -> Result<(Found<Read>, Room), Fault> {
+        let look = move |view: &View<'_>| {
+            let found = streams::read(&mut OfView(view), &path, from, bytes_max);
+            let found = found.map_err(fault_of)?;
+            let bytes = match &found {
+                Found::There(read) => read.bytes.len(),
+                _ => 0,
+            };
+            Ok((found, answers.room_now(bytes)?))
+        };
+        self.look(false, look).await?
     }
 
     /// A stream as it stands.
