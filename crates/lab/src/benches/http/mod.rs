@@ -17,6 +17,7 @@
 //! | `report` | what was measured, as a table and in JSON |
 
 mod appends;
+mod asks;
 mod fanout;
 mod floor;
 mod report;
@@ -166,12 +167,12 @@ impl Arguments {
         watch.says("starting three nodes");
         let nodes = Nodes::start(&scratch.path().join("nodes"))?;
         let leader = nodes.leader()?;
-        let ours = Target::new(&nodes.url(leader), self.most_clients());
+        let ours = Target::new(&nodes.url(leader))?;
         let floor = floor.map(|program| Floor::start(&program, &scratch.path().join("floor")));
         let floor = floor.transpose()?;
         let reference = floor.as_ref().map(|floor| floor.url.as_str());
         let reference = reference.or(self.reference.as_deref());
-        let reference = reference.map(|url| Target::new(url, self.most_clients()));
+        let reference = reference.map(Target::new).transpose()?;
         let length = appends::Length {
             warm_up: WARM_UP,
             counted: Duration::from_secs_f64(self.seconds),
@@ -258,20 +259,16 @@ impl Arguments {
         watch: &Watch,
         report: &mut Report,
     ) -> Result<()> {
-        let at_leader = Target::new(&nodes.url(leader), 1);
+        let at_leader = Target::new(&nodes.url(leader))?;
         watch.says("writing the stream that is read whole");
         let whole = whole::Whole::write(&at_leader, self.read_bytes)?;
         let follower = leader % NODES + 1;
         for (place, node) in [("leader", leader), ("follower", follower)] {
             watch.says(format!("reading it at its {place}"));
-            let target = Target::new(&nodes.url(node), 1);
+            let target = Target::new(&nodes.url(node))?;
             report.whole_reads.push(whole.read(&target, place)?);
         }
         Ok(())
-    }
-
-    fn most_clients(&self) -> u32 {
-        self.clients.iter().copied().max().unwrap_or(1)
     }
 }
 
@@ -294,7 +291,7 @@ impl Nodes {
         nodes.client().create_log(RAW)?;
         level::wait_ready(&nodes.cluster.addresses(), RAW, READY)?;
         // The first stream makes the space.
-        let door = Target::new(&nodes.url(1), 1);
+        let door = Target::new(&nodes.url(1))?;
         let deadline = Instant::now() + READY;
         while let Err(error) = door.make("first", 1, |_| {}) {
             go_on()?;
@@ -371,7 +368,7 @@ impl Nodes {
             ..Restart::default()
         };
         for node in 1..=NODES {
-            let door = Target::new(&self.url(node), 1);
+            let door = Target::new(&self.url(node))?;
             while !door.is_there("first") {
                 go_on()?;
                 if begun.elapsed() > READY {

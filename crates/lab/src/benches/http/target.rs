@@ -1,58 +1,68 @@
 //! A server of the Durable Streams Protocol, as a client sees it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use hyper::body::Bytes;
 use serde_json::Value;
-use ureq::Agent;
-use ureq::http::Response;
 
 use testbed::scratch::go_on;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+use super::asks::{Answer, Asks};
+
 const CONTENT_TYPE: &str = "application/octet-stream";
 const TEXT: &str = "text/plain";
 /// Streams are made by so many at a time.
 const MAKERS: u32 = 32;
 const SAYS_EVERY: u32 = 1_000;
-/// An answer is no longer than that.
-const ANSWER_BYTES_MAX: u64 = 16 << 20;
+const OURS: &str = "/v1/stream";
 
 /// Clones share their connections.
 #[derive(Clone)]
 pub struct Target {
-    agent: Agent,
-    /// Up to the streams' names, without the slash behind.
-    url: String,
+    asks: Arc<Asks>,
+    /// The path up to the streams' names, without the slash behind.
+    root: String,
 }
 
 /// The bytes of a read, and where the next one goes on.
 pub struct Piece {
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
     pub next: String,
     pub is_all: bool,
 }
 
 impl Target {
-    /// So many clients keep a connection each.
-    pub fn new(url: &str, clients: u32) -> Target {
-        let config = Agent::config_builder()
-            .http_status_as_error(false)
-            .proxy(None)
-            .max_idle_connections(clients as usize)
-            .max_idle_connections_per_host(clients as usize)
-            .timeout_global(Some(PATIENCE))
-            .build();
-        Target {
-            agent: config.into(),
-            url: url.trim_end_matches('/').to_owned(),
-        }
+    /// `url`: `http://HOST:PORT`, and the path up to the streams' names.
+    ///
+    /// Errors: it is no such address.
+    pub fn new(url: &str) -> Result<Target> {
+        let rest = url.strip_prefix("http://");
+        let rest = rest.with_context(|| format!("{url} does not begin with http://"))?;
+        let (authority, root) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        Ok(Target {
+            asks: Arc::new(Asks::new(authority)),
+            root: root.trim_end_matches('/').to_owned(),
+        })
     }
 
     fn of_stream(&self, prefix: &str, number: u64) -> String {
-        format!("{}/{prefix}-{number}", self.url)
+        format!("{}/{prefix}-{number}", self.root)
+    }
+
+    /// Errors: it was refused, or there is no answer.
+    fn ask(&self, method: &str, path: &str, media: Option<&str>, body: &[u8]) -> Result<Answer> {
+        let answer = self.asks.ask(method, path, media, body);
+        let answer = answer.with_context(|| format!("{method} {path}"))?;
+        if !answer.is_good {
+            bail!("{method} {path} was answered with {}", answer.status);
+        }
+        Ok(answer)
     }
 
     /// Makes so many streams. `says`: how many there are.
@@ -82,10 +92,8 @@ impl Target {
         })
     }
 
-    fn make_one(&self, url: &str, media: &str) -> Result<()> {
-        let put = self.agent.put(url).header("Content-Type", media);
-        let answer = put.send_empty().with_context(|| format!("PUT {url}"))?;
-        check(url, answer)?;
+    fn make_one(&self, path: &str, media: &str) -> Result<()> {
+        self.ask("PUT", path, Some(media), &[])?;
         Ok(())
     }
 
@@ -95,60 +103,51 @@ impl Target {
     }
 
     pub fn append_text(&self, name: &str, text: &[u8]) -> Result<()> {
-        let url = self.of_stream(name, 0);
-        let post = self.agent.post(&url).header("Content-Type", TEXT);
-        check(&url, post.send(text)?)?;
+        self.ask("POST", &self.of_stream(name, 0), Some(TEXT), text)?;
         Ok(())
     }
 
     /// Errors: why it was not done, or may not have been.
     pub fn append(&self, prefix: &str, number: u64, bytes: &[u8]) -> Result<()> {
-        let url = self.of_stream(prefix, number);
-        let post = self.agent.post(&url).header("Content-Type", CONTENT_TYPE);
-        check(&url, post.send(bytes)?)?;
+        let path = self.of_stream(prefix, number);
+        self.ask("POST", &path, Some(CONTENT_TYPE), bytes)?;
         Ok(())
     }
 
     pub fn read(&self, prefix: &str, number: u64, offset: &str) -> Result<Piece> {
-        let url = format!("{}?offset={offset}", self.of_stream(prefix, number));
-        let mut answer = check(&url, self.agent.get(&url).call()?)?;
-        let header = |name: &str| {
-            let value = answer.headers().get(name)?;
-            value.to_str().ok().map(str::to_owned)
-        };
-        let next = header("stream-next-offset").context("an answer has no Stream-Next-Offset")?;
-        let is_all = header("stream-up-to-date").is_some();
-        let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
+        let path = format!("{}?offset={offset}", self.of_stream(prefix, number));
+        let answer = self.ask("GET", &path, None, &[])?;
+        let next = answer.header("stream-next-offset");
+        let next = next.context("an answer has no Stream-Next-Offset")?;
         Ok(Piece {
-            bytes: body.read_to_vec()?,
-            next,
-            is_all,
+            next: next.to_owned(),
+            is_all: answer.header("stream-up-to-date").is_some(),
+            bytes: answer.body,
         })
     }
 
     /// Whether this server answers for the first of these streams.
     pub fn is_there(&self, prefix: &str) -> bool {
-        let asked = self.agent.head(self.of_stream(prefix, 0)).call();
-        asked.is_ok_and(|answer| answer.status().is_success())
+        self.ask("HEAD", &self.of_stream(prefix, 0), None, &[])
+            .is_ok()
     }
 
     /// Lets there be so many streams. Our own servers alone know such a limit.
     pub fn allow(&self, streams: u64) -> Result<()> {
-        let url = self.url.replace("/v1/stream", "/v1/limits/default");
+        let path = self.root.replace(OURS, "/v1/limits/default");
         let change = format!("{{\"streams\":{streams}}}");
-        let patch = self.agent.patch(&url);
-        check(&url, patch.send(change.as_bytes())?)?;
+        self.ask("PATCH", &path, None, change.as_bytes())?;
         Ok(())
     }
 
     /// The bytes of all streams whose names begin so. Our own servers alone tell that.
     pub fn bytes_of(&self, prefix: &str) -> Result<u64> {
-        let lists = self.url.replace("/v1/stream", "/v1/list/default");
+        let lists = self.root.replace(OURS, "/v1/list/default");
         let (mut bytes, mut after) = (0, String::new());
         loop {
-            let url = format!("{lists}?prefix={prefix}-&after={after}");
-            let mut answer = check(&url, self.agent.get(&url).call()?)?;
-            let page: Value = serde_json::from_str(&answer.body_mut().read_to_string()?)?;
+            let path = format!("{lists}?prefix={prefix}-&after={after}");
+            let answer = self.ask("GET", &path, None, &[])?;
+            let page: Value = serde_json::from_slice(&answer.body)?;
             let streams = page["streams"]
                 .as_array()
                 .context("a page has no streams")?;
@@ -161,11 +160,4 @@ impl Target {
             }
         }
     }
-}
-
-fn check<B>(url: &str, answer: Response<B>) -> Result<Response<B>> {
-    if !answer.status().is_success() {
-        bail!("{url} answered {}", answer.status());
-    }
-    Ok(answer)
 }
