@@ -3,6 +3,7 @@
 //! ‡ The host's own thread never touches a shelf: at the end of a flush and of a compaction a shelf may let everybody wait.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -19,8 +20,9 @@ use shelf::{
 use crate::filling;
 use crate::group::{COPY_ROW, Saved, Sum};
 use crate::intake::Load;
+use crate::machine::Machine;
 use crate::piece::{Answer, Question};
-use crate::state::{Fetched, Key, Missing, RANGE_BYTES_MAX, View};
+use crate::state::{Fetched, Key, Missing, RANGE_BYTES_MAX, View, machines, row_of_machine};
 
 /// Rows are looked up for commands, and pieces for other nodes.
 pub const READERS: [Lane; 2] = [Lane(1), Lane(2)];
@@ -40,6 +42,8 @@ pub const SAVE: Lane = Lane(9);
 const PIECE_ROWS_MAX: usize = 16_384;
 /// So many bytes of rows are fetched at a time, and so many of pages: what is beyond that is asked for again.
 const FETCHED_BYTES_MAX: usize = 8 << 20;
+/// … and so many of rows that these lead to.
+const NEXT_BYTES_MAX: usize = 1 << 20;
 /// The pages of a range that is read on are doubled so often.
 const PAGES_DOUBLED_MAX: u32 = 12;
 
@@ -323,15 +327,50 @@ fn mark_of(note: &[u8]) -> Option<Mark> {
     })
 }
 
-pub(crate) fn fetch(shelf: &Arc<dyn Shelf>, fetch: u64, missing: Missing) -> Work {
-    let shelf = shelf.clone();
+pub(crate) fn fetch(
+    shelf: &Arc<dyn Shelf>,
+    machine: &Arc<dyn Machine>,
+    fetch: u64,
+    missing: Missing,
+) -> Work {
+    let (shelf, machine) = (shelf.clone(), machine.clone());
     Work::new(move || {
         let snapshot = shelf.snapshot();
-        Came::Fetched {
-            fetch,
-            result: rows(&*snapshot, missing),
-        }
+        let result = rows(&*snapshot, missing).and_then(|mut rows| {
+            add_next(&*snapshot, &*machine, &mut rows)?;
+            Ok(rows)
+        });
+        Came::Fetched { fetch, result }
     })
+}
+
+/// Adds the rows that those lead to. ‡ Of the same snapshot: a call reads all of them as of one position.
+fn add_next(
+    snapshot: &dyn Snapshot,
+    machine: &dyn Machine,
+    rows: &mut Rows,
+) -> Result<(), ShelfError> {
+    let mut next = Vec::new();
+    for (key, value) in &rows.rows {
+        let (Some(key), Some(value)) = (row_of_machine(key), value) else {
+            continue;
+        };
+        // A machine that panics is fetched for as one that foresees nothing.
+        let led = catch_unwind(AssertUnwindSafe(|| machine.leads_to(key, value)));
+        next.extend(led.unwrap_or_default());
+    }
+    let mut bytes = 0;
+    for key in next.into_iter().map(|key| machines(&key)) {
+        if bytes >= NEXT_BYTES_MAX {
+            break;
+        }
+        if let Entry::Vacant(entry) = rows.rows.entry(key) {
+            let value = snapshot.get(entry.key())?;
+            bytes += entry.key().len() + value.as_ref().map_or(0, Vec::len);
+            entry.insert(value);
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn rows(snapshot: &dyn Snapshot, missing: Missing) -> Result<Rows, ShelfError> {
@@ -527,4 +566,59 @@ pub(crate) fn remove(shelves: &Arc<dyn Shelves>, identity: Identity, old: GivenU
         old.close();
         Came::Removed(shelves.remove(identity))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{State, Stop};
+    use shelf::{Media, Memory};
+
+    /// Each row has the key of the next one; one panics.
+    struct Chain;
+
+    impl Machine for Chain {
+        fn execute(&self, _: &mut State<'_>, _: &[u8]) -> Result<Vec<u8>, Stop> {
+            Ok(Vec::new())
+        }
+
+        fn leads_to(&self, key: &[u8], value: &[u8]) -> Vec<Vec<u8>> {
+            assert_ne!(key, b"bad");
+            vec![value.to_vec(), b"none".to_vec()]
+        }
+    }
+
+    #[test]
+    fn rows_that_a_row_leads_to_are_fetched_with_it_and_those_behind_them_are_not() {
+        let identity = Identity {
+            cluster: [1; 16],
+            log: 1,
+        };
+        let shelf = Memory::open(&Media::default(), identity).expect("it opens");
+        let mut batch = Batch::default();
+        for (key, value) in [("a", "b"), ("b", "c"), ("c", "d"), ("bad", "c")] {
+            batch.put(machines(key.as_bytes()), value);
+        }
+        // The host's own rows lead nowhere.
+        batch.put(*b"x", *b"c");
+        shelf.apply(&batch, Applied::default()).expect("it applies");
+        let shelf: Arc<dyn Shelf> = Arc::new(shelf);
+        let fetched = |keys: &[&[u8]]| {
+            let snapshot = shelf.snapshot();
+            let mut missing = Missing::default();
+            missing.keys = keys.iter().map(|key| key.to_vec()).collect();
+            let mut rows = rows(&*snapshot, missing).expect("it reads");
+            add_next(&*snapshot, &Chain, &mut rows).expect("it reads");
+            let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+            let rows = rows.rows.into_iter();
+            rows.map(|(key, value)| (text(key), value.map(text)))
+                .collect::<Vec<_>>()
+        };
+        let row = |key: &str, value: Option<&str>| (key.to_owned(), value.map(str::to_owned));
+        let (b, none) = (row("mb", Some("c")), row("mnone", None));
+        assert_eq!(fetched(&[b"ma"]), [row("ma", Some("b")), b, none]);
+        assert_eq!(fetched(&[b"mno"]), [row("mno", None)]);
+        assert_eq!(fetched(&[b"x"]), [row("x", Some("c"))]);
+        assert_eq!(fetched(&[b"mbad"]), [row("mbad", Some("c"))]);
+    }
 }

@@ -38,6 +38,12 @@ pub trait Machine: Send + Sync + 'static {
     /// fetched meanwhile. It may read fewer or others, at the price of time. Errors of `state` are passed over.
     fn foresee(&self, _state: &mut State<'_>, _command: &[u8]) {}
 
+    /// Keys of the rows that a command reads next which reads this row: they are fetched with it, where each else would cost a way to a thread
+    /// of readers and back. It may name fewer or others, at the price of time. It is asked on such a thread, and only of rows that are fetched.
+    fn leads_to(&self, _key: &[u8], _value: &[u8]) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
     /// ‡ Whether its commands may [forget](State::forget) prefixes. A machine that says so never writes below a prefix that it once forgot: replicas
     /// remember them for different lengths of time, so one such write stops its states on all nodes, for good.
     fn forgets(&self) -> bool {

@@ -24,6 +24,11 @@ impl Machine for Space {
         }
     }
 
+    /// A name's row has the id of a stream, whose own rows whoever asked for the name reads.
+    fn leads_to(&self, key: &[u8], value: &[u8]) -> Vec<Vec<u8>> {
+        streams::rows_behind(key, value)
+    }
+
     /// ‡ Streams' ids are never used again, and only their rows are forgotten.
     fn forgets(&self) -> bool {
         true

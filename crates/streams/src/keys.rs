@@ -44,6 +44,17 @@ pub fn path_in(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(path).ok()
 }
 
+/// The rows of the stream whose name's row this is: what was said when it was made, and its tail.
+pub fn rows_behind(key: &[u8], value: &[u8]) -> Vec<Vec<u8>> {
+    match (path_in(key), value.try_into()) {
+        (Some(_), Ok(id)) => {
+            let id = u64::from_be_bytes(id);
+            vec![stream(id), tail(id)]
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// The key behind all names.
 pub const NAMES_END: &[u8] = &[NAME + 1];
 
@@ -169,6 +180,10 @@ mod tests {
         assert!(!data(7, 6 * DATA_BLOCK).starts_with(&block));
         assert!(mark(7, 1) < mark(7, 1 << 41) && mark(7, u64::MAX) < marks(8));
         assert_eq!(path_in(&name("a/ü")), Some("a/ü"));
+        let behind_name = rows_behind(&name("a"), &7_u64.to_be_bytes());
+        assert_eq!(behind_name, [stream(7), tail(7)]);
+        assert!(rows_behind(&name("a"), b"bad").is_empty());
+        assert!(rows_behind(&tail(7), &7_u64.to_be_bytes()).is_empty());
         assert!(producer(1, "a", "x") < behind(&producers_of(1, "a")));
         assert!(behind(&producers_of(1, "a")) <= producer(1, "ab", "x"));
         assert_eq!(behind(&[1, 0xff]), [2]);

@@ -39,7 +39,7 @@ pub use chain::CHUNK_BYTES;
 pub use execute::{
     FORK_DEPTH_MAX, PRODUCER_KEPT_MS, PRODUCERS_MAX, STREAMS_MAX, STREAMS_USUAL, execute,
 };
-pub use keys::stream_of_tail_row;
+pub use keys::{rows_behind, stream_of_tail_row};
 pub use limits::{BLOCK_BYTES, Change, Limits, LimitsChange, NAMED_MAX, Rates, RatesChange, Usage};
 pub use media::MediaType;
 pub use offset::{BadOffset, From, Offset, POSITION_MAX};

@@ -228,7 +228,8 @@ impl Leading {
             self.fetching
                 .insert(self.fetches, (from.unwrap_or(applied), calls));
             let lane = jobs::READERS[self.fetches as usize % jobs::READERS.len()];
-            core.run(out, lane, jobs::fetch(shelf, self.fetches, missing));
+            let work = jobs::fetch(shelf, &core.machine, self.fetches, missing);
+            core.run(out, lane, work);
         }
     }
 
