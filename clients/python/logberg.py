@@ -280,10 +280,16 @@ class Client:
         ca, cert, key = self._files
         if not ca:
             return None
-        tls = ssl.create_default_context(cafile=ca)
+        try:
+            tls = ssl.create_default_context(cafile=ca)
+        except ssl.SSLError:
+            raise ValueError(f"{ca} holds no certificate: `ca` is a file with the authority of the nodes, as PEM") from None
         tls.minimum_version = ssl.TLSVersion.TLSv1_3
         if cert:
-            tls.load_cert_chain(cert, key)
+            try:
+                tls.load_cert_chain(cert, key)
+            except ssl.SSLError:
+                raise ValueError(f"{cert} and {key} are no certificate and the key that fits it, as PEM") from None
         return tls
 
     def _link(self, server, verb, words, keys):

@@ -276,11 +276,16 @@ impl Arguments {
         });
         let keys = keys.unwrap_or_default();
         let streams = layout.http.map(|port| {
-            let stream = format!("localhost:{port}/v1/stream/hello");
+            let (scheme, believes) = match ca {
+                Some(ca) => ("https://", format!("--cacert {} ", ca.display())),
+                None => ("", String::new()),
+            };
+            let stream = format!("{scheme}localhost:{port}/v1/stream/hello");
+            let curl = format!("curl {believes}");
             format!(
-                "  curl -X PUT {stream} -H 'Content-Type: text/plain' -d 'hello '\n  \
-                 curl {stream} -H 'Content-Type: text/plain' -d world\n  \
-                 curl -N '{stream}?offset=-1&live=sse'\n"
+                "  {curl}-X PUT {stream} -H 'Content-Type: text/plain' -d 'hello '\n  \
+                 {curl}{stream} -H 'Content-Type: text/plain' -d world\n  \
+                 {curl}-N '{stream}?offset=-1&live=sse'\n"
             )
         });
         let streams = streams.unwrap_or_default();

@@ -1,11 +1,14 @@
 //! Logs of bytes over HTTP where tokens are asked for: the token of each request is judged, and no door lends its own.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::harness::{logberg, out, wait_for};
-use crate::http::{Answer, Upload};
+use crate::http::{self, Answer, Upload};
 use crate::raw_logs::Logs;
+
+/// A node that hears nobody for a minute is cut off.
+const LONGEST: Duration = Duration::from_secs(150);
 
 struct Guarded {
     logs: Logs,
@@ -161,4 +164,109 @@ fn a_request_ends_when_its_token_is_revoked_and_nothing_of_it_is_in_a_journal() 
             assert!(!node.said().contains(secret), "a journal has a secret");
         }
     }
+}
+
+/// A node that is cut off, and what it is asked for that asks nobody else.
+const STALE: [&str; 4] = [
+    "/v1/stream/s?stale=1",
+    "/v1/stream/s?stale=1&all=1",
+    "/v1/stream/s?stale=1&offset=-1",
+    "/v1/log/raw?stale=1",
+];
+
+#[test]
+fn a_node_that_is_cut_off_serves_nothing_stale_after_a_minute() {
+    let mut guarded = Guarded::start();
+    let root = guarded.token("all", "all on *");
+    let bearer = format!("Bearer {root}");
+    let plain = ("Content-Type", "text/plain");
+    let shown = [("Authorization", bearer.as_str()), plain];
+    let ask = |guarded: &Guarded, at: usize, method: &str, path: &str, body: &[u8]| {
+        http::ask(&guarded.logs.doors[at], method, path, &shown, body).expect("an answer")
+    };
+    wait_for(
+        || {
+            let made = ask(&guarded, 0, "PUT", "/v1/stream/s", b"bytes");
+            matches!(made.status, 200 | 201).then_some(())
+        },
+        || guarded.logs.cluster.logs(),
+    );
+    let appended = guarded.logs.insist(0, "POST", "raw", &shown[..1], b"bytes");
+    assert_eq!(appended.status, 204);
+    let cut_off = 2;
+    let ranged = |guarded: &Guarded, path: &str| {
+        let range = [shown[0], ("Range", "bytes=0-1")];
+        http::ask(&guarded.logs.doors[cut_off], "GET", path, &range, b"").expect("an answer")
+    };
+    // Before: it has all, and serves what it has.
+    for path in STALE {
+        wait_for(
+            || (ask(&guarded, cut_off, "GET", path, b"").status == 200).then_some(()),
+            || {
+                format!(
+                    "{path}: {}",
+                    ask(&guarded, cut_off, "GET", path, b"").text()
+                )
+            },
+        );
+    }
+    guarded.logs.cluster.nodes[0].kill();
+    guarded.logs.cluster.nodes[1].kill();
+    let begun = Instant::now();
+    while ask(&guarded, cut_off, "GET", STALE[0], b"").status == 200 {
+        assert!(begun.elapsed() < LONGEST, "it goes on");
+        thread::sleep(Duration::from_millis(500));
+    }
+    for path in STALE {
+        let mut answer = ask(&guarded, cut_off, "GET", path, b"");
+        let said = answer.text();
+        assert_eq!(answer.status, 503, "{path}: {said}");
+        // The door asks for a log as any client does, who looks for another node then.
+        let is_said = said.contains("cut off") || path.starts_with("/v1/log");
+        assert!(is_said && !said.contains("bytes"), "{path}: {said}");
+        let mut part = ranged(&guarded, path);
+        let said = part.text();
+        assert_eq!(part.status, 503, "{path} by ranges: {said}");
+    }
+}
+
+#[test]
+fn a_change_of_limits_over_http_is_in_the_audit_with_who_asked_for_it() {
+    let guarded = Guarded::start();
+    let keeper = guarded.token("keeper", "all on *");
+    let bearer = format!("Bearer {keeper}");
+    let shown = [
+        ("Authorization", bearer.as_str()),
+        ("Content-Type", "text/plain"),
+    ];
+    let door = &guarded.logs.doors[1];
+    let ask = |method: &str, path: &str, body: &[u8]| {
+        http::ask(door, method, path, &shown, body).expect("an answer")
+    };
+    wait_for(
+        || (ask("PUT", "/v1/stream/s", b"").status < 300).then_some(()),
+        || guarded.logs.cluster.logs(),
+    );
+    let mut changed = ask("PATCH", "/v1/limits/default", b"{\"streams\":7}");
+    let said = changed.text();
+    assert_eq!(changed.status, 200, "{said}");
+    let audit = || guarded.at_socket(&["audit", "--json"]);
+    let told = wait_for(
+        || {
+            let told: Vec<serde_json::Value> = serde_json::from_str(&audit()).expect("JSON");
+            let is_it = |one: &serde_json::Value| {
+                let what = one["what"].as_str().unwrap_or_default();
+                what.starts_with("the limits of the space default are now")
+            };
+            told.into_iter().find(is_it)
+        },
+        audit,
+    );
+    assert_eq!(told["by"], "token keeper");
+    assert!(
+        told["from"]
+            .as_str()
+            .is_some_and(|from| from.starts_with("127.")),
+        "{told}"
+    );
 }
