@@ -29,7 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub struct Guard {
     board: Option<Arc<RightsBoard>>,
-    seen: Option<u64>,
+    seen: Option<(u64, bool)>,
     rights: Option<Arc<Rights>>,
     /// The node has not known it since then.
     unknown_since: Option<Time>,
@@ -64,11 +64,15 @@ impl Guard {
             return false;
         };
         let version = board.version();
-        if self.seen == Some(version) {
+        let is_old = board.is_old(now);
+        if self.seen == Some((version, is_old)) {
             return gives_up;
         }
-        self.seen = Some(version);
-        let rights = board.now();
+        self.seen = Some((version, is_old));
+        let rights = match is_old {
+            true => Arc::default(),
+            false => board.now(),
+        };
         self.unknown_since = match rights.asks {
             letters::Asks::NotKnown => self.unknown_since.or(Some(now)),
             _ => None,

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use hyper::Response;
-use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
 use letters::DoorNote;
 use serde::{Deserialize, Deserializer};
@@ -13,8 +12,8 @@ use streams::{Answer, Change, Limits, LimitsChange, Rates, RatesChange, Request,
 use crate::body::Body;
 use crate::fault::Fault;
 use crate::read::set;
-use crate::rights::Asker;
 use crate::serve::Door;
+use crate::write::Sent;
 
 /// What stands in the body of a PATCH. A name that is missing changes nothing, and null takes a limit away.
 #[derive(Debug, Default, Deserialize)]
@@ -134,10 +133,11 @@ impl Door {
     pub async fn set_limits(
         &self,
         space: &str,
-        (headers, body): (&HeaderMap, Incoming),
-        asker: &Asker,
+        headers: &HeaderMap,
+        sent: Sent<'_>,
     ) -> Result<Response<Body>, Fault> {
-        let body = self.take_small(headers, body).await?;
+        let asker = sent.asker;
+        let body = self.take_small(headers, sent).await?;
         let change = change_in(&body)?;
         let limit = Request::Limit(Box::new(change));
         match self.space(space).submit(limit).await?.answer {

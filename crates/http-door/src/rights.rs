@@ -101,7 +101,13 @@ impl Asker {
 
 impl Door {
     fn rights(&self) -> Arc<Rights> {
-        let told = self.board.as_ref().map(|board| board.now());
+        let told = self
+            .board
+            .as_ref()
+            .map(|board| match board.is_old(linux::now()) {
+                true => Arc::default(),
+                false => board.now(),
+            });
         // Where nobody tells anything nothing is asked for.
         told.unwrap_or_else(|| {
             let asks = letters::Asks::Nothing;
@@ -119,12 +125,13 @@ impl Door {
 
     /// Whether nothing may be read here that asks nobody.
     pub fn is_cut_off(&self) -> bool {
-        !self.asks_nothing() && self.rights().is_cut_off
+        let rights = self.rights();
+        rights.is_cut_off || rights.asks == letters::Asks::NotKnown
     }
 
     fn asks_nothing(&self) -> bool {
         let board = self.board.as_ref();
-        board.is_none_or(|board| board.asks_nothing())
+        board.is_none_or(|board| board.asks_nothing() && !board.is_old(linux::now()))
     }
 
     /// Whether a token that is good was shown.

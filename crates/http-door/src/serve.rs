@@ -24,7 +24,7 @@ use crate::rights::{Asker, NOT_GOOD};
 use crate::route::Route;
 use crate::space::{Handle, LimitsHere};
 use crate::tails::Tails;
-use crate::write::{BODY_PIECES_MAX, pass_over};
+use crate::write::{BODY_PIECES_MAX, Sent, pass_over};
 
 /// The things that all requests share.
 pub struct Door {
@@ -261,14 +261,18 @@ impl Door {
         scheme: &'static str,
     ) -> Result<Response<Body>, Fault> {
         let query = head.uri.query().unwrap_or_default();
-        match route {
+        let sent = |body| Sent {
+            body,
+            asker: &asker,
+            route: &route,
+        };
+        match route.clone() {
             Route::Create(name) => {
                 let host = guard::host(&head.uri, &head.headers).unwrap_or_default();
                 let address = format!("{scheme}://{host}{}", head.uri.path());
-                self.create(name, &head.headers, (body, &asker), &address)
-                    .await
+                self.create(name, &head.headers, sent(body), &address).await
             }
-            Route::Append(name) => self.append(name, &head.headers, (body, &asker)).await,
+            Route::Append(name) => self.append(name, &head.headers, sent(body)).await,
             Route::Read(name) => {
                 let query = Query::parse(query)?;
                 self.read(name, &query, &head.headers, asker).await
@@ -300,10 +304,7 @@ impl Door {
             }
             Route::List(space) => self.list(&space, &List::parse(query)?, &asker).await,
             Route::ShowLimits(space) => self.show_limits(&space).await,
-            Route::SetLimits(space) => {
-                let change = (&head.headers, body);
-                self.set_limits(&space, change, &asker).await
-            }
+            Route::SetLimits(space) => self.set_limits(&space, &head.headers, sent(body)).await,
             Route::Preflight => Ok(guard::preflight()),
             Route::Description => Ok(openapi::answer()),
             Route::Health => match *self.ends.borrow() {

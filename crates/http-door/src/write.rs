@@ -16,6 +16,7 @@ use crate::headers;
 use crate::name::Name;
 use crate::read::set;
 use crate::rights::Asker;
+use crate::route::Route;
 use crate::serve::Door;
 
 /// The bytes of one append.
@@ -57,13 +58,30 @@ pub async fn pass_over(mut body: Incoming) {
     }
 }
 
+/// A body, by whom it is sent, and what for.
+pub struct Sent<'a> {
+    pub body: Incoming,
+    pub asker: &'a Asker,
+    pub route: &'a Route,
+}
+
 impl Door {
     /// The body of a request that is no append.
-    pub async fn take_small(&self, headers: &HeaderMap, body: Incoming) -> Result<Vec<u8>, Fault> {
-        Ok(self.take(headers, body).await?.bytes)
+    pub async fn take_small(&self, headers: &HeaderMap, sent: Sent<'_>) -> Result<Vec<u8>, Fault> {
+        Ok(self.take(headers, sent).await?.bytes)
     }
 
-    async fn take(&self, headers: &HeaderMap, mut body: Incoming) -> Result<Taken<'_>, Fault> {
+    /// ‡ Who sent it is judged again when all of it is there: a body may take its time, and its token be revoked meanwhile.
+    async fn take(&self, headers: &HeaderMap, sent: Sent<'_>) -> Result<Taken<'_>, Fault> {
+        let Sent { body, asker, route } = sent;
+        let is_filled = !body.is_end_stream();
+        let taken = self.take_body(headers, body).await?;
+        let judged = self.judge_route(asker, route, headers, is_filled);
+        judged.inspect_err(|fault| self.tell_refused_of(asker, "the end of a body", fault))?;
+        Ok(taken)
+    }
+
+    async fn take_body(&self, headers: &HeaderMap, mut body: Incoming) -> Result<Taken<'_>, Fault> {
         headers::check_encoding(headers)?;
         let length = headers
             .get(CONTENT_LENGTH)
@@ -124,12 +142,13 @@ impl Door {
         &self,
         Name { space, path }: Name,
         headers: &HeaderMap,
-        (body, asker): (Incoming, &Asker),
+        sent: Sent<'_>,
         address: &str,
     ) -> Result<Response<Body>, Fault> {
         let media = headers::media(headers)?;
         let (lifetime, fork) = (headers::lifetime(headers)?, headers::fork(headers, &space)?);
-        let mut body = self.take(headers, body).await?;
+        let asker = sent.asker;
+        let mut body = self.take(headers, sent).await?;
         self.quotas.known(&space).charge(asker, body.bytes.len());
         let is_json = media.as_ref().is_some_and(streams::MediaType::is_json);
         if is_json && !body.bytes.is_empty() {
@@ -167,11 +186,12 @@ impl Door {
         &self,
         Name { space, path }: Name,
         headers: &HeaderMap,
-        (body, asker): (Incoming, &Asker),
+        sent: Sent<'_>,
     ) -> Result<Response<Body>, Fault> {
         let (sequence, producer) = (headers::sequence(headers)?, headers::producer(headers)?);
         let (expected, closes) = (headers::expected(headers)?, headers::closes(headers));
-        let mut body = self.take(headers, body).await?;
+        let asker = sent.asker;
+        let mut body = self.take(headers, sent).await?;
         self.quotas.known(&space).charge(asker, body.bytes.len());
         let has_bytes = !body.bytes.is_empty();
         let mut media = None;

@@ -36,7 +36,9 @@ pub use figures::{BOUNDS_US, DoorFigures, Family, FamilyFigures, Fate, Figure};
 pub use http_figures::{CLASSES, Count, HttpFigures, HttpMethod, MethodFigures};
 
 pub use refusals::{Refusals, Refused};
-pub use rights::{Asks, DoorNote, KeptIssuer, KeptToken, No, Rights, RightsBoard, Shown};
+pub use rights::{
+    Asks, DoorNote, KeptIssuer, KeptToken, No, RIGHTS_KNOWN_FOR, Rights, RightsBoard, Shown,
+};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -10,12 +10,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use access::{
     Asked, Bearer, Denied, Grants, Need, Principal, SecretHash, TicketText, Token, TokenName,
     decide,
 };
-use ops::ClientCertificate;
+use ops::{ClientCertificate, Time};
 use tickets::{PublicKey, Ticket};
 
 use crate::refusals::Refused;
@@ -256,6 +257,9 @@ pub struct DoorNote {
     pub what: String,
 }
 
+/// Who may do what is gone by for so long without a word of those that agree on it.
+pub const RIGHTS_KNOWN_FOR: Duration = Duration::from_secs(60);
+
 /// So many notes wait for the node; the oldest makes room.
 const NOTES_MAX: usize = 256;
 
@@ -264,6 +268,8 @@ const NOTES_MAX: usize = 256;
 pub struct RightsBoard {
     version: AtomicU64,
     asks_nothing: AtomicBool,
+    /// The node's clock when it was here last, in microseconds; 0 before.
+    renewed_us: AtomicU64,
     rights: Mutex<Arc<Rights>>,
     has_notes: AtomicBool,
     notes: Mutex<VecDeque<DoorNote>>,
@@ -279,6 +285,18 @@ impl RightsBoard {
         *told = Arc::new(rights);
         self.asks_nothing.store(asks_nothing, Ordering::Release);
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// The node was here, whether it tells something else or not.
+    pub fn renew(&self, now: Time) {
+        self.renewed_us.store(now.as_micros(), Ordering::Release);
+    }
+
+    /// ‡ Whether what the node told is too old to go by. A process that stood still goes on everywhere at once, and its doors may be asked before
+    /// the node looks at the time.
+    pub fn is_old(&self, now: Time) -> bool {
+        let renewed_us = self.renewed_us.load(Ordering::Acquire);
+        renewed_us > 0 && now >= Time::from_micros(renewed_us) + RIGHTS_KNOWN_FOR
     }
 
     /// Leaves a note for the node.
@@ -320,6 +338,18 @@ impl RightsBoard {
 mod tests {
     use super::*;
     use access::Secret;
+
+    #[test]
+    fn what_was_told_is_old_once_the_node_was_not_here_for_a_minute() {
+        let board = RightsBoard::default();
+        let at = |seconds: u64| Time::from_micros(seconds * 1_000_000);
+        assert!(!board.is_old(at(1_000)), "nothing was told yet");
+        board.renew(at(1_000));
+        assert!(!board.is_old(at(999)) && !board.is_old(at(1_059)));
+        assert!(board.is_old(at(1_060)));
+        board.renew(at(1_060));
+        assert!(!board.is_old(at(1_061)));
+    }
 
     fn token(draw: u8) -> Token {
         Token {

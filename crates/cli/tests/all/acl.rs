@@ -92,7 +92,8 @@ fn acl_tells_the_table_of_tokens_and_changes_nothing() {
         assert_eq!(text(&said), "OK");
         link
     };
-    let (mut root, mut app) = (link_as(&root), link_as(&app));
+    let (root_token, app_token) = (root, app);
+    let (mut root, mut app) = (link_as(&root_token), link_as(&app_token));
 
     // Of oneself one is told; of others whoever may see tokens.
     assert_eq!(text(&ask(&mut app, "ACL WHOAMI")), "app");
@@ -224,5 +225,15 @@ fn acl_tells_the_table_of_tokens_and_changes_nothing() {
         texts(&ask(&mut root, "ACL USERS")),
         ["app", "root", "short"]
     );
+    // ‡ What was queued by one token is not done by another, which may less.
+    let mut changed = link_as(&root_token);
+    assert_eq!(text(&ask(&mut changed, "MULTI")), "OK");
+    assert_eq!(text(&ask(&mut changed, "SET hidden there")), "QUEUED");
+    let auth = format!("AUTH {}", app_token.trim());
+    assert_eq!(text(&ask(&mut changed, &auth)), "OK");
+    assert!(text(&ask(&mut changed, "EXEC")).starts_with("EXECABORT"));
+    assert_eq!(text(&ask(&mut changed, "ACL WHOAMI")), "app", "it goes on");
+    assert_eq!(text(&ask(&mut changed, "MULTI")), "OK");
+    assert_eq!(text(&ask(&mut changed, "DISCARD")), "OK");
     node.kill();
 }

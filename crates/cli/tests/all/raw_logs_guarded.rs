@@ -166,6 +166,48 @@ fn a_request_ends_when_its_token_is_revoked_and_nothing_of_it_is_in_a_journal() 
     }
 }
 
+#[test]
+fn a_body_whose_token_is_revoked_before_its_end_is_not_written() {
+    let guarded = Guarded::start();
+    let keeper = guarded.token("keeper", "all on *");
+    let writer = guarded.token("writer", "all on *");
+    let (keeper, writer) = (format!("Bearer {keeper}"), format!("Bearer {writer}"));
+    let media = ("Content-Type", "text/plain");
+    let door = &guarded.logs.doors[1];
+    let ask = |method: &str, path: &str, body: &[u8]| {
+        let shown = [("Authorization", keeper.as_str()), media];
+        http::ask(door, method, path, &shown, body).expect("an answer")
+    };
+    wait_for(
+        || (ask("PUT", "/v1/stream/s", b"").status < 300).then_some(()),
+        || guarded.logs.cluster.logs(),
+    );
+    let shown = [("Authorization", writer.as_str()), media];
+    let begin = |method: &str, path: &str| {
+        let upload = Upload::begin(door, method, path, &shown);
+        let mut upload = upload.expect("a connection");
+        upload.piece(b"{\"streams\":").expect("it is taken");
+        upload
+    };
+    let uploads = [
+        begin("POST", "/v1/stream/s"),
+        begin("PUT", "/v1/stream/new"),
+        begin("PATCH", "/v1/limits/default"),
+    ];
+    guarded.at_socket(&["token", "revoke", "writer", "--yes", "--wait"]);
+    for mut upload in uploads {
+        upload.piece(b"7}").expect("it is taken");
+        assert_eq!(upload.end().expect("an answer").status, 401);
+    }
+    assert_eq!(ask("GET", "/v1/stream/s", b"").text(), "");
+    assert_eq!(ask("HEAD", "/v1/stream/new", b"").status, 404);
+    assert!(
+        !ask("GET", "/v1/limits/default", b"")
+            .text()
+            .contains("\"streams\":7")
+    );
+}
+
 /// A node that is cut off, and what it is asked for that asks nobody else.
 const STALE: [&str; 4] = [
     "/v1/stream/s?stale=1",

@@ -10,6 +10,8 @@ use crate::answers::error;
 use crate::client::BULK_BYTES_MAX;
 use crate::order::{self, Queued};
 
+const MAY_NO_MORE: &str =
+    "EXECABORT Transaction discarded because not all of it may be asked for any more";
 const OTHERS_WATCHED: &str =
     "CROSSSLOT Watched keys and those of the transaction are served by different groups";
 
@@ -94,7 +96,29 @@ impl Door {
         Some(steps)
     }
 
+    /// The first of the queued commands that may not be asked for any more, and why.
+    fn refused_since(&self, now: Time, id: u64) -> Option<(&'static str, Value)> {
+        if !self.guard.asks() {
+            return None;
+        }
+        let wall_ms = self.now_us(now) / 1000;
+        let client = self.clients.get(&id)?;
+        let queued = &client.transaction.as_ref()?.commands;
+        queued.iter().find_map(|words| {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let spec = check_words(&words).ok()?;
+            let refusal = self.guard.refusal(&client.shown, spec, &words, wall_ms)?;
+            Some((spec.name, refusal))
+        })
+    }
+
     pub(super) fn exec(&mut self, now: Time, id: u64) -> Next {
+        if self.guard.asks() && self.guard.waits(now) {
+            return Next::Waits;
+        }
+        // ‡ What was queued was judged then: another token was shown since, or this one may less.
+        let refused = self.refused_since(now, id);
+        let wall_ms = self.now_us(now) / 1000;
         let Some(client) = self.clients.get_mut(&id) else {
             return Next::Taken;
         };
@@ -104,6 +128,15 @@ impl Door {
         };
         if !client.is_idle() {
             return Next::Waits;
+        }
+        if let Some((command, refusal)) = refused {
+            client.transaction = None;
+            client.answer(&error(MAY_NO_MORE));
+            let who = client.shown.principal().to_string();
+            let asker = (who.as_str(), client.peer.as_str());
+            self.guard.tell((now, wall_ms), asker, command, &refusal);
+            self.unwatch(id);
+            return Next::Taken;
         }
         let mut slot = None;
         let mut is_crossing = false;

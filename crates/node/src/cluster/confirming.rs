@@ -92,6 +92,12 @@ impl Cluster {
         };
     }
 
+    /// What this node knows of log 0 is as old as after a start.
+    pub fn forget_confirmation(&mut self, due: &mut Due) {
+        due.awake.wake_all();
+        self.confirming = Confirming::default();
+    }
+
     /// Whether all that was chosen before this start was read, and perhaps more was chosen since.
     pub fn was_confirmed(&self) -> bool {
         self.confirming.confirmed || self.confirming.before

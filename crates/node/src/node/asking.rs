@@ -11,8 +11,8 @@ use std::time::Duration;
 use access::{Asked, Bearer};
 use letters::{Asks, KeptIssuer, KeptToken, Rights, RightsBoard};
 use ops::ConnId;
+use paxos::NodeId;
 use paxos::mutation::{self, Mutation};
-use paxos::{NodeId, Time};
 use replica::{Log, Purpose};
 use wire::{Refusal, Verb};
 
@@ -72,7 +72,7 @@ fn asked(caller: &Caller) -> Asked<'_> {
 }
 
 /// A node that has heard nothing of log 0's leader for so long takes no new `stale=1` reads.
-const CUT_OFF_AFTER: Duration = Duration::from_secs(60);
+pub(in crate::node) const CUT_OFF_AFTER: Duration = letters::RIGHTS_KNOWN_FOR;
 
 fn cut_off() -> Refusal {
     let sentence = "this node has heard nothing of the leader of log 0 for a minute, and cannot know what was revoked since: reconnect it, or ask another node";
@@ -168,7 +168,7 @@ impl Node {
                 return Err(refusal);
             }
         };
-        let is_stale = caller.verb == Verb::Read && caller.request.get("stale") == Some("1");
+        let is_stale = caller.request.get("stale") == Some("1");
         match gate::judge(rights, rights.switch.on, now_ms, &who, &asked) {
             // ‡ Such a read asks nobody: what was revoked meanwhile would read here for ever.
             Ok(_) if is_stale && !caller.is_own && self.is_cut_off() => Err(cut_off()),
@@ -245,6 +245,7 @@ impl Node {
         let Some(board) = self.config.hosts.rights() else {
             return;
         };
+        board.renew(self.env.now);
         let rights = &self.cluster.directory.rights;
         // ‡ A door serves bytes: it waits as long as any read does.
         let asks = match (self.knows_rights(Verb::Read), rights.switch.on) {
@@ -291,16 +292,23 @@ impl Node {
             return false;
         }
         let now = self.env.now;
-        let is_silent = |heard: Option<Time>| now >= heard.unwrap_or(Time::ZERO) + CUT_OFF_AFTER;
-        let heard_at = |node| self.peers.get(node).and_then(|peer| peer.pulse.heard_at());
-        match self.logs.director() {
-            Some(leader) if leader != self.id() => is_silent(heard_at(leader)),
-            // The leader of log 0 leads nobody if it hears less than half.
-            _ => {
-                let nodes = self.cluster.directory.nodes.keys();
-                let others: Vec<NodeId> = nodes.copied().filter(|id| *id != self.id()).collect();
-                let heard = others.iter().filter(|id| !is_silent(heard_at(**id)));
-                2 * (heard.count() + 1) <= others.len() + 1
+        // ‡ A pause of this process is forgiven to others, and not to what it knows.
+        let is_heard = |node| {
+            let peer = self.peers.get(node);
+            let spoke_at = peer.and_then(|peer| peer.pulse.spoke_at());
+            spoke_at.is_some_and(|at| now < at + CUT_OFF_AFTER)
+        };
+        match (self.logs.director(), self.logs.directory()) {
+            (Some(leader), _) if leader != self.id() => !is_heard(leader),
+            // ‡ Who leads log 0, and who looks for its leader, hears of what is agreed by a quorum of its voters, whoever else is there.
+            (_, Some(log)) => {
+                let own = self.id();
+                let configuration = &log.engine().state().configuration;
+                !configuration.is_quorum(|node| node == own || is_heard(node))
+            }
+            (_, None) => {
+                let mut nodes = self.cluster.directory.nodes.keys();
+                !nodes.any(|node| *node != self.id() && is_heard(*node))
             }
         }
     }

@@ -6,6 +6,7 @@ use paxos::Input;
 use replica::Log;
 
 use super::Node;
+use super::asking::CUT_OFF_AFTER;
 use crate::counts::micros;
 use crate::disk::space;
 use crate::logs::awake::Look;
@@ -131,6 +132,10 @@ impl Node {
         self.peers.forgive(beyond);
         if gap <= self.env.limits.peer_timeout {
             return;
+        }
+        // ‡ What was revoked meanwhile is not known here: this node asks log 0 first, as one that has just started does.
+        if gap >= CUT_OFF_AFTER {
+            self.cluster.forget_confirmation(&mut self.due);
         }
         self.counts.gaps += 1;
         self.counts.gap_us = micros(gap);

@@ -58,6 +58,8 @@ pub struct Pulse {
     alive: bool,
     heard_at: Time,
     answered_at: Time,
+    /// The time of its last heartbeat, of which nothing is forgiven.
+    spoke_at: Time,
     /// The greatest round heard from it, which our heartbeats answer.
     heard_round: u64,
     answered_round: u64,
@@ -68,6 +70,7 @@ impl Pulse {
     /// of this node.
     pub fn on_heartbeat(&mut self, now: Time, round: u64, answers: u64, said: u64) {
         self.heard_at = now;
+        self.spoke_at = now;
         self.heard_round = self.heard_round.max(round);
         if answers > self.answered_round && answers <= said {
             self.answered_round = answers;
@@ -87,6 +90,11 @@ impl Pulse {
 
     pub fn heard_at(&self) -> Option<Time> {
         Some(self.heard_at).filter(|at| *at > Time::ZERO)
+    }
+
+    /// The time at which it was heard last, however long this process stood still since.
+    pub fn spoke_at(&self) -> Option<Time> {
+        Some(self.spoke_at).filter(|at| *at > Time::ZERO)
     }
 
     /// Whether it is alive, if that changed. Signs of life before `since` are too old.

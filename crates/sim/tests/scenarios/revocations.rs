@@ -3,7 +3,7 @@
 use crate::certificates::{Comes, NEVER, bind};
 use crate::stage::{LOG, SECOND, Stage};
 use crate::tickets_shown::Backend;
-use crate::tokens::{By, answer, answered, code, guarded, put, token};
+use crate::tokens::{By, answer, answered, ask_for_tokens, code, guarded, put, token};
 
 /// A small generator: the same worlds each time.
 struct Draw(u64);
@@ -150,10 +150,61 @@ pub fn a_node_that_is_cut_off_for_a_minute_takes_no_new_reads_that_ask_nobody() 
         "no-quorum",
         "it reads on what may be revoked: {text}"
     );
+    for request in [format!("streams {LOG} stale=1"), "logs stale=1".to_owned()] {
+        let text = answer(&mut stage, index, By::Token(&ci), &request);
+        assert_eq!(code(&text), "no-quorum", "{request}: {text}");
+    }
     let text = answer(&mut stage, index, By::Socket, &read);
     assert_eq!(code(&text), "", "whoever may read the disk may: {text}");
     stage.world.heal_all();
     stage.wait_whole(3);
     let text = answered(&mut stage, index, By::Token(&ci), &read);
     assert_eq!(code(&text), "", "{text}");
+}
+
+/// ‡ Nodes without a vote in log 0 know no more than this one does of what is agreed there.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_node_beside_others_that_do_not_vote_is_cut_off_all_the_same() {
+    let mut stage = Stage::three(72);
+    for _ in 0..2 {
+        stage.add_node();
+    }
+    let root = ask_for_tokens(&mut stage);
+    let ci = token("ci", 2);
+    put(&mut stage, By::Token(&root), &ci, "read on log/main");
+    let (leader, others) = stage.roles();
+    assert!(leader < 3, "one of those that vote leads");
+    let index = others.into_iter().find(|other| *other < 3);
+    let index = index.expect("it follows");
+    let read = format!("read {LOG} stale=1");
+    let text = answered(&mut stage, index, By::Token(&ci), &read);
+    assert_eq!(code(&text), "", "{text}");
+    for voter in (0..3).filter(|voter| *voter != index) {
+        for other in [index, 3, 4] {
+            stage.cut_both(voter, other);
+        }
+    }
+    stage.pass(80 * SECOND);
+    let text = answer(&mut stage, index, By::Token(&ci), &read);
+    assert_eq!(code(&text), "no-quorum", "{text}");
+}
+
+/// ‡ Others are forgiven what they did not say to a process that stood still; what it knows is as old as it is.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_node_that_stood_still_asks_before_it_serves_what_asks_nobody() {
+    for (seed, still, silent) in [(73, 80, 0), (74, 40, 30)] {
+        let (mut stage, root) = guarded(seed);
+        let ci = token("ci", 2);
+        put(&mut stage, By::Token(&root), &ci, "read on log/main");
+        let (_, others) = stage.roles();
+        let index = others[0];
+        let read = format!("read {LOG} stale=1");
+        let text = answered(&mut stage, index, By::Token(&ci), &read);
+        assert_eq!(code(&text), "", "{text}");
+        stage.isolate(index);
+        stage.world.pause(stage.host_of(index), still * SECOND);
+        stage.pass((still + silent) * SECOND + SECOND);
+        let text = answer(&mut stage, index, By::Token(&ci), &read);
+        assert!(is_unknowing(&text), "{still} s and {silent} s: {text}");
+    }
 }

@@ -404,6 +404,14 @@ impl Stage {
         self.cut(b, a);
     }
 
+    pub fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub fn host_of(&self, index: usize) -> HostId {
+        self.nodes[index]
+    }
+
     /// From the other nodes, not from callers.
     pub fn isolate(&mut self, index: usize) {
         for other in (0..self.nodes.len()).filter(|other| *other != index) {

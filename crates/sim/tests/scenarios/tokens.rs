@@ -99,15 +99,22 @@ pub fn made_ms(stage: &mut Stage, by: By<'_>) -> u64 {
 /// Three nodes of a cluster that asks for tokens, and the one that may all.
 pub fn guarded(seed: u64) -> (Stage, Token) {
     let mut stage = Stage::three(seed);
+    let root = ask_for_tokens(&mut stage);
+    (stage, root)
+}
+
+/// Makes a token that may all. All nodes have heard then that tokens are asked for.
+pub fn ask_for_tokens(stage: &mut Stage) -> Token {
+    let nodes = stage.count();
     let root = token("root", 1);
-    let made = put(&mut stage, By::Socket, &root, "all on *");
+    let made = put(stage, By::Socket, &root, "all on *");
     assert!(made.starts_with("ok {\"name\":\"root\""), "{made}");
-    let on = done(&mut stage, By::Token(&root), "set-auth on");
+    let on = done(stage, By::Token(&root), "set-auth on");
     assert!(on.starts_with("ok {\"on\":true"), "{on}");
     stage.wait("all to have heard", |look| {
-        (0..3).all(|index| look.node(index).is_some_and(node::Node::asks_for_tokens))
+        (0..nodes).all(|index| look.node(index).is_some_and(node::Node::asks_for_tokens))
     });
-    (stage, root)
+    root
 }
 
 pub fn code(text: &str) -> &str {
