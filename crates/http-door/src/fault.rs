@@ -141,8 +141,8 @@ impl Fault {
             Refusal::ForkOffset => Fault::new(
                 400,
                 "bad-fork-offset",
-                "Stream-Fork-Offset is no offset of that stream, or behind its tail",
-                "use one that reading that stream gave you",
+                "Stream-Fork-Offset is no offset of that stream, behind its tail, or before what is left of it",
+                "use one that reading that stream gave you: HEAD tells where it begins",
             ),
             Refusal::ForkSub => Fault::new(
                 400,
@@ -215,7 +215,7 @@ impl Fault {
                 429,
                 "many-producers",
                 format!(
-                    "the stream remembers {} producers, all used within 7 days",
+                    "the stream remembers {} producers of this token, all used within 7 days",
                     streams::PRODUCERS_MAX
                 ),
                 "let a producer keep its Producer-Id, and count Producer-Epoch up when it starts",

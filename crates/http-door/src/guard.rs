@@ -67,7 +67,13 @@ pub fn check(
     asked: &HeaderMap,
     (is_open, is_secured): (bool, bool),
 ) -> Result<(), Fault> {
-    let is_ours = host(uri, asked).is_some_and(is_loopback);
+    // ‡ Whoever stands before this door might take the other one.
+    if asked.get_all(HOST).iter().count() > 1 {
+        return Err(Fault::bad_header("Host", "send one"));
+    }
+    let named = uri.authority().map(|authority| authority.as_str());
+    let is_named = named.is_none_or(is_loopback);
+    let is_ours = is_named && host(uri, asked).is_some_and(is_loopback);
     // ‡ A page's own name may be made to lead here.
     if !is_ours && !is_open && !is_secured {
         return Err(refuse(
@@ -177,6 +183,9 @@ mod tests {
         let here = ("host", "localhost:4437");
         assert!(may(&[here], false));
         assert!(may(&[("host", "127.0.0.1:4437")], false));
+        assert!(!may(&[here, ("host", "evil.example")], false));
+        let whole = Uri::from_static("http://evil.example/v1/stream/a");
+        assert!(check(&whole, &asked(&[here]), (false, false)).is_err());
         assert!(may(&[("host", "[::1]:4437")], false));
         assert!(may(&[here, ("origin", "http://localhost:3000")], false));
         assert!(may(

@@ -150,6 +150,10 @@ pub fn space_of(route: &Route) -> Option<&str> {
     }
 }
 
+fn has_same_rates(a: &Limits, b: &Limits) -> bool {
+    a.all == b.all && a.each == b.each && a.named == b.named
+}
+
 fn has_any(rates: &Rates) -> bool {
     rates.requests_per_s.is_some() || rates.bytes_per_s.is_some()
 }
@@ -163,12 +167,13 @@ impl Quota {
         let is_limited =
             has_any(&limits.all) || has_any(&limits.each) || limits.named.values().any(has_any);
         let mut state = self.lock();
-        if *state.limits != limits {
-            state.limits = Arc::new(limits);
-        }
-        if !is_limited {
+        // ‡ What was asked for is kept as the time until which it is paid for: by another rate it is another time, perhaps of months.
+        if !is_limited || !has_same_rates(&state.limits, &limits) {
             state.all = Used::default();
             state.by_principal.clear();
+        }
+        if *state.limits != limits {
+            state.limits = Arc::new(limits);
         }
         self.is_limited.store(is_limited, Ordering::Relaxed);
     }
@@ -375,6 +380,35 @@ mod tests {
         }
         let fault = state.take(SECOND, "other").expect_err("it is too much");
         assert!(fault.message.starts_with("all together may ask"));
+    }
+
+    #[test]
+    fn by_a_greater_rate_nobody_waits_for_what_a_small_one_asked() {
+        let quota = Quota {
+            began: Instant::now(),
+            is_limited: AtomicBool::new(false),
+            state: Mutex::new(state(Limits::default())),
+        };
+        let limited = |per_s| Limits {
+            all: bytes(per_s),
+            each: bytes(per_s),
+            ..Limits::default()
+        };
+        let waits = || {
+            let owes = quota.lock().owes(SECOND, "a");
+            owes.unwrap_or_default()
+        };
+        quota.set(limited(1));
+        quota.lock().charge(SECOND, "a", 4 << 20);
+        assert!(waits() > 1_000_000 * SECOND);
+        // The same again changes nothing, and neither does another bound of streams.
+        quota.set(Limits {
+            streams: Some(7),
+            ..limited(1)
+        });
+        assert!(waits() > 1_000_000 * SECOND);
+        quota.set(limited(1 << 30));
+        assert_eq!(waits(), Duration::ZERO);
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Door {
                 (found(read)?, room)
             }
         };
-        self.note_use(&name, &read.standing).await?;
+        self.note_use(&name, &read.standing, query.stale).await?;
         match query.live {
             Live::No => {
                 // Its bytes are held as they go out.
@@ -168,8 +168,21 @@ impl Door {
     }
 
     /// ‡ Whoever reads a stream whose time runs is answered once that is noted, or the stream's end is.
-    pub async fn note_use(&self, name: &Name, standing: &Standing) -> Result<(), Fault> {
+    ///
+    /// A read that asks nobody is no use: noting it would ask where the space is led.
+    pub async fn note_use(
+        &self,
+        name: &Name,
+        standing: &Standing,
+        is_stale: bool,
+    ) -> Result<(), Fault> {
         let now_ms = now_ms();
+        if is_stale {
+            return match standing.is_over(now_ms) {
+                true => Err(Fault::not_found()),
+                false => Ok(()),
+            };
+        }
         match standing.is_over(now_ms) || standing.notes_use(now_ms) {
             true => self.space(&name.space).touch(name.path.clone(), true).await,
             false => Ok(()),

@@ -111,7 +111,7 @@ impl Door {
                 found(read.await?)?
             }
         };
-        self.note_use(name, &first.standing).await?;
+        self.note_use(name, &first.standing, query.stale).await?;
         if part.is_some() && first.standing.place.id != place.id {
             return Err(Fault::not_now("the stream was made anew meanwhile"));
         }

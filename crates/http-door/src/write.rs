@@ -8,7 +8,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap
 use hyper::{Response, StatusCode};
 use streams::{Answer, Append, Create, Place, Request, json};
 use tokio::sync::SemaphorePermit;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::body::Body;
 use crate::fault::Fault;
@@ -23,6 +23,10 @@ use crate::serve::Door;
 pub const BODY_BYTES_MAX: usize = (8 << 20) - (64 << 10);
 /// A body of which nothing comes for so long is given up.
 pub const SILENT_AFTER: Duration = Duration::from_secs(10);
+/// A body has this long to come, …
+pub const WHOLE_WITHIN: Duration = Duration::from_secs(30);
+/// … and a second more for so many bytes. ‡ Bodies that drip would else hold the room of all others for as long as they like.
+pub const BODY_BYTES_PER_S_MIN: usize = 32 << 10;
 /// So many bytes of a body that is too long are read, and thrown away.
 const PASSED_OVER_MAX: usize = 64 << 20;
 /// All bodies together are counted in pieces of this size.
@@ -94,10 +98,22 @@ impl Door {
         let said = body.size_hint().exact().unwrap_or(0);
         let mut bytes = Vec::with_capacity(usize::try_from(said).unwrap_or(0).min(64 << 10));
         let (mut room, mut room_bytes) = (Vec::new(), 0);
+        let begun = Instant::now();
         loop {
-            let frame = match timeout(SILENT_AFTER, body.frame()).await {
+            let came = Duration::from_secs((bytes.len() / BODY_BYTES_PER_S_MIN) as u64);
+            let late = begun + WHOLE_WITHIN + came;
+            let until = late.min(Instant::now() + SILENT_AFTER);
+            let frame = match timeout_at(until, body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(None) => break,
+                Err(_) if until == late => {
+                    return Err(Fault::new(
+                        408,
+                        "slow-body",
+                        format!("the body came by less than {BODY_BYTES_PER_S_MIN} bytes a second"),
+                        "send it in several: nothing was written",
+                    ));
+                }
                 Ok(Some(Err(error))) => {
                     let message = format!("the body ended early: {error}");
                     return Err(Fault::new(

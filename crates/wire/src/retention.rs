@@ -33,7 +33,9 @@ pub enum BadRetention {
     Bound(String),
     #[error("{0:?} is a second bound of the same kind: write at most one size and one age")]
     Twice(String),
-    #[error("{0:?} would keep nothing: to forget what is there now, trim the log")]
+    #[error(
+        "{0:?} would keep nothing: say more; to forget what is there now, trim the log, or delete the stream"
+    )]
     Nothing(String),
 }
 

@@ -108,8 +108,9 @@ impl Door {
             let id = known(logs, asking, stale)?;
             let stands = stands(logs, &ask, id)?;
             let last = match ask.stream {
-                None => logs.last(asking).map_err(|why| Fault::of_log(why, None))?,
-                Some(_) => None,
+                // Who wrote last is asked of its leader.
+                None if !stale => logs.last(asking).map_err(|why| Fault::of_log(why, None))?,
+                _ => None,
             };
             let is_closed = is_closed(logs, &ask, stands.length)?;
             same(logs, asking, stale, id)?;
