@@ -17,8 +17,8 @@ const HANDSHAKE_RECORD: u8 = 0x16;
 /// The protocol that both ends chose.
 const H2: &[u8] = b"h2";
 const PLAIN_REFUSED: &[u8] = b"HTTP/1.1 426 Upgrade Required\r\nUpgrade: TLS/1.3\r\nConnection: Upgrade, close\r\n\
-Content-Type: application/json\r\nContent-Length: 88\r\n\r\n\
-{\"code\":\"tls-required\",\"message\":\"this door speaks TLS alone\",\"remedy\":\"say https:// \"}\n";
+Content-Type: application/json\r\nContent-Length: 97\r\n\r\n\
+{\"error\":{\"code\":\"tls-required\",\"message\":\"this door speaks TLS alone\",\"remedy\":\"say https://\"}}\n";
 
 /// Reads a certificate, as DER.
 pub type Reads = Arc<dyn Fn(&[u8]) -> Option<ClientCertificate> + Send + Sync>;
@@ -93,9 +93,11 @@ async fn refuse(mut stream: TcpStream) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::Body;
+    use crate::fault::Fault;
 
     #[test]
-    fn the_refusal_of_plain_text_has_the_length_that_it_says() {
+    fn the_refusal_of_plain_text_has_the_length_that_it_says_and_the_words_of_other_faults() {
         let text = std::str::from_utf8(PLAIN_REFUSED).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
         assert!(
@@ -104,6 +106,16 @@ mod tests {
             body.len()
         );
         let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
-        assert_eq!(body["code"], "tls-required");
+        let fault = Fault::new(
+            426,
+            "tls-required",
+            "this door speaks TLS alone",
+            "say https://",
+        );
+        let Body::Whole(bytes) = fault.into_response().into_body() else {
+            panic!("a fault is whole");
+        };
+        let as_others: serde_json::Value = serde_json::from_slice(&bytes).expect("JSON");
+        assert_eq!(body, as_others);
     }
 }
