@@ -45,7 +45,19 @@ struct State {
     /// Since when bytes wait and none was acknowledged.
     waiting_since: Option<Instant>,
     longest_stall: Option<(Duration, Instant)>,
+    /// Writers were told to end: what waits from then on is no stall.
+    writers_stop: bool,
     acked_bytes: u64,
+}
+
+impl State {
+    /// Counts the stall that ends now, if there is one.
+    fn end_wait(&mut self, now: Instant) {
+        if let Some(since) = self.waiting_since.take() {
+            let waited = now.saturating_duration_since(since);
+            self.longest_stall = self.longest_stall.max(Some((waited, since)));
+        }
+    }
 }
 
 /// The bytes that one writer appends, over all its streams.
@@ -178,7 +190,9 @@ impl Ledger {
             chain.open.push_back(OpenAppend { from, to, invoked });
             chain.written = to;
         }
-        state.waiting_since.get_or_insert(now);
+        if !state.writers_stop {
+            state.waiting_since.get_or_insert(now);
+        }
     }
 
     /// Everything below this position of the chain is acknowledged.
@@ -221,13 +235,18 @@ impl Ledger {
                 completed: Some(completed),
             });
         }
-        if let Some(since) = state.waiting_since.take() {
-            let waited = now.saturating_duration_since(since);
-            state.longest_stall = state.longest_stall.max(Some((waited, since)));
-        }
-        if !chain.open.is_empty() {
+        let is_open = !chain.open.is_empty();
+        state.end_wait(now);
+        if is_open && !state.writers_stop {
             state.waiting_since = Some(now);
         }
+    }
+
+    /// Writers are told to end: an append that is open then is a stall up to now, and no longer one.
+    pub fn writers_stop(&self) {
+        let mut state = self.lock();
+        state.end_wait(Instant::now());
+        state.writers_stop = true;
     }
 
     /// A writer was told that this stream, the last of its chain, ended cleanly.
@@ -311,7 +330,7 @@ impl Ledger {
     }
 
     /// The longest time in which bytes waited and none of the log's was acknowledged, and when it
-    /// began; up to now.
+    /// began; up to now, or to the end of the writers.
     pub fn longest_stall(&self) -> Option<(Duration, Instant)> {
         let state = self.lock();
         let present = state.waiting_since.map(|since| (since.elapsed(), since));
@@ -476,6 +495,26 @@ mod tests {
         assert_eq!((history.len(), history[0].invoked), (1, invoked));
         assert!(!ledger.opened(chain, stream(), 99), "100 were acknowledged");
         assert_eq!(ledger.wrong_appends().len(), 1);
+    }
+
+    #[test]
+    fn what_waits_after_the_end_of_the_writers_is_no_stall() {
+        let ledger = Ledger::new("main", 0, 1, Instant::now());
+        let chain = ledger.new_chain(7);
+        ledger.invoke(chain, 100);
+        ledger.acknowledged(chain.number, 50);
+        assert!(ledger.lock().waiting_since.is_some(), "50 bytes wait");
+        ledger.writers_stop();
+        let stalled = ledger.longest_stall();
+        assert!(stalled.is_some());
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(ledger.longest_stall(), stalled, "it ended with the writers");
+        ledger.acknowledged(chain.number, 70);
+        ledger.invoke(chain, 200);
+        std::thread::sleep(Duration::from_millis(2));
+        ledger.acknowledged(chain.number, 200);
+        assert_eq!(ledger.longest_stall(), stalled, "and begins no more");
+        assert_eq!(ledger.acked_bytes(), 200);
     }
 
     #[test]

@@ -59,6 +59,7 @@ impl Clients for Appending {
 /// Threads that end when they are told to. Dropped, they are told, and not waited for.
 pub struct Load {
     stop: Arc<Stop>,
+    ledgers: Vec<Arc<Ledger>>,
     threads: Vec<(String, JoinHandle<()>)>,
 }
 
@@ -87,6 +88,7 @@ impl Load {
     pub fn start(plan: &LoadPlan, ledgers: &[Arc<Ledger>]) -> Result<Load> {
         let mut load = Load {
             stop: Arc::default(),
+            ledgers: ledgers.to_vec(),
             threads: Vec::new(),
         };
         let mut number = 0;
@@ -148,11 +150,19 @@ impl Load {
     ///
     /// Errors: a writer gets no end to its stream in a cluster that is whole.
     pub fn finish(mut self, patience: Duration) -> Result<()> {
-        self.stop.writers.store(true, Ordering::Release);
+        self.stop_writers();
         self.wait(|name| name.starts_with("writer"), patience)?;
         self.stop.readers.store(true, Ordering::Release);
         // A follower of a log that does not grow any more waits for ever, and has nothing to tell.
         self.wait(|name| !name.starts_with("follower"), patience)
+    }
+
+    /// ‡ Stalls are counted while writers write: the ledgers are told before the writers are.
+    fn stop_writers(&self) {
+        for ledger in &self.ledgers {
+            ledger.writers_stop();
+        }
+        self.stop.writers.store(true, Ordering::Release);
     }
 
     fn wait(&mut self, whom: impl Fn(&str) -> bool, patience: Duration) -> Result<()> {
@@ -184,7 +194,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        self.stop.writers.store(true, Ordering::Release);
+        self.stop_writers();
         self.stop.readers.store(true, Ordering::Release);
     }
 }

@@ -32,7 +32,7 @@ pub struct Report {
     pub not_done: Vec<NotDone>,
     /// The way in which each kind was done.
     pub how: BTreeMap<String, String>,
-    /// The longest time in which a log's bytes waited and none was acknowledged.
+    /// The longest time in which a log's bytes waited and none was acknowledged, while writers wrote.
     pub longest_stall_ms: u64,
     /// The faults of that time.
     pub longest_stall_during: Vec<String>,
