@@ -1,9 +1,9 @@
 //! Connections of a node to other nodes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linux::{Dial, Handed};
 use rustix::net::sockopt;
@@ -29,6 +29,7 @@ pub struct Dialer {
     directory: Arc<Directory>,
     moved: Moved,
     known: Arc<Known>,
+    failures: Arc<Failures>,
 }
 
 /// The addresses at which TLS was answered when they were dialled last.
@@ -58,14 +59,57 @@ impl Known {
     }
 }
 
+/// Nodes with which there is no TLS, and why: each is told of, and then no more often than this.
+#[derive(Default)]
+struct Failures(Mutex<BTreeMap<(String, String), Failed>>);
+
+const TOLD_EVERY: Duration = Duration::from_secs(60);
+/// So many are told of one by one.
+const FAILURES_MAX: usize = 256;
+
+struct Failed {
+    told_at: Instant,
+    /// Failures since.
+    more: u64,
+}
+
+impl Failures {
+    /// Notes a failure. Returns the number of those before it that were not told, if it is to be told.
+    fn note(&self, now: Instant, address: &str, why: &str) -> Option<u64> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_old = |failed: &Failed| now.saturating_duration_since(failed.told_at) >= TOLD_EVERY;
+        let mut key = (address.to_owned(), why.to_owned());
+        if all.len() >= FAILURES_MAX && !all.contains_key(&key) {
+            all.retain(|_, failed| !is_old(failed));
+            if all.len() >= FAILURES_MAX {
+                key = (String::new(), String::new());
+            }
+        }
+        let Some(failed) = all.get_mut(&key) else {
+            let first = Failed {
+                told_at: now,
+                more: 0,
+            };
+            all.insert(key, first);
+            return Some(0);
+        };
+        if !is_old(failed) {
+            failed.more += 1;
+            return None;
+        }
+        failed.told_at = now;
+        Some(std::mem::take(&mut failed.more))
+    }
+}
+
 impl Dialer {
     pub fn new(mode: Mode, directory: Arc<Directory>, moved: Moved) -> Dialer {
-        let known = Arc::default();
         Dialer {
             mode,
             directory,
             moved,
-            known,
+            known: Arc::default(),
+            failures: Arc::default(),
         }
     }
 }
@@ -77,8 +121,10 @@ impl Dial for Dialer {
             Err(error) => return done(Err(error)),
         };
         let (how, directory) = ((self.mode, self.moved), self.directory.clone());
-        let known = self.known.clone();
-        handle.spawn(async move { done(dial(&address, how, &directory, &known).await) });
+        let (known, failures) = (self.known.clone(), self.failures.clone());
+        handle.spawn(async move {
+            done(dial(&address, how, &directory, (&known, &failures)).await);
+        });
     }
 }
 
@@ -86,7 +132,7 @@ async fn dial(
     address: &str,
     (mode, moved): (Mode, Moved),
     directory: &Directory,
-    known: &Known,
+    (known, failures): (&Known, &Failures),
 ) -> io::Result<Handed> {
     let (socket, at) = connect(address).await?;
     let is_known = known.has(address);
@@ -102,7 +148,10 @@ async fn dial(
     let outer = match answered {
         Ok(Ok(outer)) => outer,
         Ok(Err(error)) if mode == Mode::Require || !is_plain(&error) => {
-            tracing::warn!(address, %error, "no TLS with this node");
+            // ‡ It is dialled ten times a second, and one that is revoked for ever.
+            if let Some(more) = failures.note(Instant::now(), address, &error.to_string()) {
+                tracing::warn!(address, %error, more, "no TLS with this node");
+            }
             return Err(error);
         }
         // It may speak plain text by now: the next time decides.
@@ -168,5 +217,47 @@ fn set_options(socket: &TcpStream) {
     let _ = sockopt::set_tcp_keepcnt(socket, 3);
     if sockopt::tcp_congestion(socket).is_ok_and(|system| system.starts_with("bbr")) {
         let _ = sockopt::set_tcp_congestion(socket, "cubic");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_with_which_there_is_no_tls_is_told_of_once_a_minute_for_each_reason() {
+        let failures = Failures::default();
+        let began = Instant::now();
+        let at = |seconds: u64, address: &str, why: &str| {
+            failures.note(began + Duration::from_secs(seconds), address, why)
+        };
+        assert_eq!(at(0, "n2:7117", "Revoked"), Some(0), "the first is told");
+        for second in 1..60 {
+            assert_eq!(at(second, "n2:7117", "Revoked"), None);
+        }
+        assert_eq!(at(2, "n2:7117", "Expired"), Some(0), "another reason");
+        assert_eq!(at(2, "n3:7117", "Revoked"), Some(0), "another node");
+        assert_eq!(at(60, "n2:7117", "Revoked"), Some(59));
+        assert_eq!(at(61, "n2:7117", "Revoked"), None);
+        assert_eq!(at(300, "n2:7117", "Revoked"), Some(1));
+    }
+
+    #[test]
+    fn more_nodes_than_are_kept_in_mind_are_one() {
+        let failures = Failures::default();
+        let now = Instant::now();
+        for number in 0..FAILURES_MAX {
+            assert!(
+                failures
+                    .note(now, &format!("n{number}"), "Revoked")
+                    .is_some()
+            );
+        }
+        let told = |address: &str, now| failures.note(now, address, "Revoked");
+        assert_eq!(told("more", now), Some(0));
+        assert_eq!(told("and more", now), None);
+        // Those of long ago make room.
+        assert_eq!(told("and more", now + TOLD_EVERY), Some(0));
+        assert_eq!(failures.0.lock().expect("nobody panicked").len(), 1);
     }
 }
