@@ -1,7 +1,9 @@
 //! The process around a node knows of the connections that come to it what its node does not.
 //!
-//! The process tells it while the node runs; the node looks when it judges what is wrong, four times a second at most.
+//! The process tells it while the node runs; the node looks when it judges what is wrong, four times a second at most. It tells the
+//! process then which names are other nodes'.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The process' word, shared with the node. Clones are the same.
@@ -13,6 +15,8 @@ pub struct Wires(Arc<Mutex<Told>>);
 pub struct Told {
     /// The name in the certificate that this node shows; none without TLS.
     pub certificate: Option<String>,
+    /// The names that log 0 binds to the ids of other nodes, and those ids, by the node's word.
+    pub others: BTreeMap<String, u32>,
     /// Until when that holds, in seconds since the beginning of 1970.
     pub holds_until_s: Option<u64>,
     /// When somebody came in plain text last though TLS is spoken, in seconds since the beginning of 1970.

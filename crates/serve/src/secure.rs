@@ -208,7 +208,8 @@ fn look(directory: &Directory, wires: &Wires) {
             }
         }
         wait(hangups.as_ref());
-        match directory.look() {
+        let others = wires.told().others;
+        match directory.look(|name| others.get(name).copied()) {
             Ok(false) => wrong.clear(),
             Ok(true) => {
                 (wrong, told_at) = (String::new(), None);

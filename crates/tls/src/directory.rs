@@ -65,13 +65,26 @@ impl Directory {
         self.loaded().serves_http.clone().into()
     }
 
-    /// Looks at the files again. True: they are others, and new connections are made by them.
+    /// Looks at the files again. True: they are others, and new connections are made by them. `owner`: the other node to whose id the
+    /// cluster binds a name.
     ///
-    /// Errors: they cannot be used, so what was read before holds.
-    pub fn look(&self) -> Result<bool, TlsError> {
+    /// Errors: they cannot be used, or are another node's, so what was read before holds.
+    pub fn look(&self, owner: impl Fn(&str) -> Option<u32>) -> Result<bool, TlsError> {
         let new = Loaded::read(&self.path, self.revoked.as_deref())?;
-        if new.bytes == self.loaded().bytes {
+        let before = self.loaded();
+        if new.bytes == before.bytes {
             return Ok(false);
+        }
+        // ‡ By it this node would be nobody. A name that is nobody's is taken: this node may not have heard yet that it is its own by now.
+        if let Some(names) = &new.named.node
+            && before.named.node.as_ref() != Some(names)
+            && let Some(owner) = owner(names)
+        {
+            return Err(TlsError::OtherNode {
+                path: self.path.join(CERTIFICATE_FILE),
+                names: names.clone(),
+                owner,
+            });
         }
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
         Ok(true)
@@ -240,5 +253,65 @@ fn check_mode(key: &Path) -> Result<(), TlsError> {
         Ok(found) if found.permissions().mode() & 0o007 != 0 => Err(TlsError::Exposed { path }),
         Ok(_) => Ok(()),
         Err(error) => Err(TlsError::Io { path, error }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+
+    use super::*;
+    use crate::names::NODE_NAME;
+
+    /// The files of a node of that name, of an authority of its own.
+    fn put(directory: &Path, name: &str) {
+        let key = KeyPair::generate().expect("a key");
+        let mut wants = CertificateParams::default();
+        wants.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let authority = wants.self_signed(&key).expect("a certificate");
+        let issuer = Issuer::new(wants, key);
+        let mut wants = CertificateParams::default();
+        let uri = format!("{NODE_NAME}{name}").try_into().expect("plain");
+        wants.subject_alt_names.push(SanType::URI(uri));
+        let key = KeyPair::generate().expect("a key");
+        let own = wants.signed_by(&key, &issuer).expect("a certificate");
+        let path = directory.join(KEY_FILE);
+        fs::write(&path, key.serialize_pem()).expect("it is written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode is set");
+        fs::write(directory.join(CERTIFICATE_FILE), own.pem()).expect("it is written");
+        fs::write(directory.join(CA_FILE), authority.pem()).expect("it is written");
+    }
+
+    #[test]
+    fn the_files_of_another_node_leave_those_of_before_in_use() {
+        let files = tempfile::tempdir().expect("a directory");
+        put(files.path(), "n1");
+        let directory = Directory::open(files.path(), None).expect("they fit");
+        let name = || directory.loaded().named.node.clone().expect("a name");
+        let look = || directory.look(|name| (name == "n2").then_some(2));
+        assert!(!look().expect("nothing is new"));
+        // A renewed one keeps its name.
+        put(files.path(), "n1");
+        assert!(look().expect("it is its own"));
+        put(files.path(), "n2");
+        let said = look().expect_err("it is another's").to_string();
+        assert!(
+            said.contains("certificate of n2, which is node 2"),
+            "{said}"
+        );
+        assert_eq!(name(), "n1");
+        // A name that is bound to nobody may be this node's new one.
+        put(files.path(), "cellar");
+        assert!(look().expect("it is nobody's"));
+        assert_eq!(name(), "cellar");
+        // Where names are not bound none is looked at.
+        put(files.path(), "n2");
+        assert!(directory.look(|_| None).expect("it is nobody's"));
+        assert_eq!(name(), "n2");
+        // What was bound to another since is renewed as it is.
+        put(files.path(), "n2");
+        assert!(look().expect("no other name"));
     }
 }

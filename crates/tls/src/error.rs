@@ -27,4 +27,12 @@ pub enum TlsError {
         "{path} names no node: a node's certificate has the URI logberg:node:NAME (`logberg certs node NAME` makes one)"
     )]
     NamesNoNode { path: PathBuf },
+    #[error(
+        "{path} is the certificate of {names}, which is node {owner}: put one of this node's name there"
+    )]
+    OtherNode {
+        path: PathBuf,
+        names: String,
+        owner: u32,
+    },
 }

@@ -141,9 +141,17 @@ impl Node {
         }
     }
 
-    /// Takes note of the certificate that this node shows by now.
+    /// Takes note of the certificate that this node shows by now, and tells which names are other nodes'.
     pub(super) fn look_at_own_certificate(&mut self) {
-        self.env.own.certificate = self.config.wires.told().certificate;
+        let own = self.env.own.identity.node;
+        let nodes = self.cluster.directory.nodes.iter();
+        let others = nodes.filter(|(id, entry)| **id != own && !entry.certificate.is_empty());
+        let others = others.map(|(id, entry)| (entry.certificate.clone(), id.0));
+        let others = others.collect();
+        self.config.wires.tell(|told| {
+            told.others = others;
+            self.env.own.certificate.clone_from(&told.certificate);
+        });
     }
 
     /// The members whose names are not bound, though this node takes nodes by certificates alone.
