@@ -123,11 +123,20 @@ impl Read for &Stream {
             Stream::Unix(stream) => (&*stream).read(buffer),
             Stream::Secured(secured) => match (&secured.socket).read(buffer) {
                 Ok(0) if !buffer.is_empty() && secured.far.is_broken() => {
-                    Err(io::ErrorKind::ConnectionReset.into())
+                    Err(broken(secured, io::ErrorKind::ConnectionReset.into()))
                 }
-                read => read,
+                read => read.map_err(|error| broken(secured, error)),
             },
         }
+    }
+}
+
+/// The error of a connection that broke: as the other side explained it, if it did.
+fn broken(secured: &Secured, error: io::Error) -> io::Error {
+    match secured.far.reason() {
+        _ if error.kind() == io::ErrorKind::WouldBlock => error,
+        Some(reason) => io::Error::new(io::ErrorKind::PermissionDenied, reason.to_owned()),
+        None => error,
     }
 }
 
@@ -142,7 +151,10 @@ impl Write for &Stream {
         match self {
             Stream::Tcp(stream) => (&*stream).write(bytes),
             Stream::Unix(stream) => (&*stream).write(bytes),
-            Stream::Secured(secured) => (&secured.socket).write(bytes),
+            Stream::Secured(secured) => {
+                let written = (&secured.socket).write(bytes);
+                written.map_err(|error| broken(secured, error))
+            }
         }
     }
 
@@ -150,7 +162,10 @@ impl Write for &Stream {
         match self {
             Stream::Tcp(stream) => (&*stream).write_vectored(parts),
             Stream::Unix(stream) => (&*stream).write_vectored(parts),
-            Stream::Secured(secured) => (&secured.socket).write_vectored(parts),
+            Stream::Secured(secured) => {
+                let written = (&secured.socket).write_vectored(parts);
+                written.map_err(|error| broken(secured, error))
+            }
         }
     }
 

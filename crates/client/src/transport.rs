@@ -27,6 +27,11 @@ pub struct Secured {
 pub trait FarEnd: Send + Sync {
     /// It broke: an end of stream that was read is none.
     fn is_broken(&self) -> bool;
+
+    /// Why it broke, if the other side said so. The sentence is for people.
+    fn reason(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl fmt::Debug for Secured {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rustls::AlertDescription;
 use thiserror::Error;
 
 #[derive(Debug, Error)]
@@ -35,4 +36,23 @@ pub enum TlsError {
         names: String,
         owner: u32,
     },
+}
+
+/// The reason for which the other side ended a connection, where it says one that whoever dialled can mend.
+pub(crate) fn reason(alert: AlertDescription) -> Option<&'static str> {
+    Some(match alert {
+        AlertDescription::CertificateExpired => {
+            "it refuses the certificate that was shown: that has expired, renew it"
+        }
+        AlertDescription::CertificateRevoked => {
+            "it refuses the certificate that was shown: that was revoked"
+        }
+        AlertDescription::UnknownCA => {
+            "it refuses the certificate that was shown: that is of no authority that it believes"
+        }
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateUnknown => "it refuses the certificate that was shown",
+        _ => return None,
+    })
 }

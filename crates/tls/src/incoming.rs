@@ -8,6 +8,9 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use rustls::Error;
+
+use crate::handshake::refused;
 use crate::keys::Keys;
 use crate::record::{self, Content, RECORD_BYTES_MAX, Way, wrong};
 
@@ -123,7 +126,10 @@ impl Incoming {
                 Content::Alert => match self.bytes[text] {
                     [_, CLOSE_NOTIFY] => return Ok(Opened::End),
                     [_, USER_CANCELED] => {}
-                    _ => return Err(wrong("the other side says that something is wrong")),
+                    [_, alert] => {
+                        return Err(refused(Error::AlertReceived(alert.into())));
+                    }
+                    _ => return Err(wrong("an alert that is none")),
                 },
             }
         }

@@ -6,8 +6,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use rustix::net::sockopt;
 use tokio::sync::Notify;
@@ -20,6 +20,8 @@ const PAIR_BYTES: usize = 128 << 10;
 pub struct Ends {
     /// The other side said that this is all. ‡ Until then an end of stream is none, whatever becomes of the pump.
     whole: AtomicBool,
+    /// Why the other side ended it, if it said so.
+    reason: OnceLock<&'static str>,
     /// The near end was closed by a reset.
     reset: AtomicBool,
     /// Nobody has the near end any more.
@@ -33,6 +35,10 @@ pub struct Near(Arc<Ends>);
 impl Ends {
     pub fn say_whole(&self) {
         self.whole.store(true, Ordering::Release);
+    }
+
+    pub fn say_reason(&self, reason: &'static str) {
+        let _ = self.reason.set(reason);
     }
 
     pub fn is_reset(&self) -> bool {
@@ -57,6 +63,10 @@ impl linux::FarEnd for Near {
 impl client::FarEnd for Near {
     fn is_broken(&self) -> bool {
         linux::FarEnd::is_broken(self)
+    }
+
+    fn reason(&self) -> Option<&str> {
+        self.0.reason.get().copied()
     }
 }
 

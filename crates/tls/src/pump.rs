@@ -27,6 +27,8 @@ use outward::Outward;
 const ROOM_BYTES_MIN: usize = 4 << 10;
 /// The time that the other side has to end once nobody has the near end any more: a reset would overtake what it was sent last.
 const LINGER: Duration = Duration::from_secs(1);
+/// The last word of a connection that broke is there by then, or will not come.
+const LAST_WORD: Duration = Duration::from_millis(100);
 /// Whoever waits for pumps looks so often.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -114,6 +116,11 @@ async fn end_of(outward: Outward<'_>, inward: Inward<'_>, ends: &Ends) -> Ended 
     tokio::select! {
         how = &mut outward => match how {
             Ended::Whole => {}
+            Ended::Broke => {
+                // ‡ Its last word may be there, and says why nothing more is taken.
+                let _ = timeout(LAST_WORD, inward).await;
+                return Ended::Broke;
+            }
             how => return how,
         },
         how = &mut inward => return match how {
@@ -132,7 +139,7 @@ async fn end_of(outward: Outward<'_>, inward: Inward<'_>, ends: &Ends) -> Ended 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::configs;
+    use crate::testing::{configs, configs_of_an_expired_client};
     use crate::{handshake, pair, runtime};
     use linux::FarEnd;
     use rustls::pki_types::ServerName;
@@ -223,6 +230,36 @@ mod tests {
             drop((far, ends));
             let (_near, bytes) = read_all(near).await;
             assert!(bytes.is_empty() && word.is_broken());
+        });
+    }
+
+    /// By TLS 1.3 a client hears that its certificate is refused when it thinks that all is done.
+    #[test]
+    fn a_stream_that_the_other_side_refuses_says_why() {
+        block_on(async {
+            let (server, client) = configs_of_an_expired_client();
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let address = listener.local_addr().expect("bound");
+            let accepting = tokio::spawn(async move {
+                let (socket, _) = listener.accept().await.expect("a client");
+                handshake::accept(server, socket).await.is_err()
+            });
+            let socket = TcpStream::connect(address).await.expect("it listens");
+            let name = ServerName::IpAddress(address.ip().into());
+            let outer = handshake::connect(client, name, socket).await;
+            let ((near, word), (far, ends)) = pair::new().expect("a pair");
+            tokio::spawn(run(outer.expect("a handshake"), far, ends));
+            let mut near = Near::from(near);
+            near.set_nonblocking(false).expect("a socket");
+            let _ = near.write_all(b"a request");
+            let (_near, bytes) = read_all(near).await;
+            assert!(bytes.is_empty() && word.is_broken());
+            let reason = client::FarEnd::reason(&word);
+            assert!(
+                reason.is_some_and(|why| why.contains("expired")),
+                "{reason:?}"
+            );
+            assert!(accepting.await.expect("it ran"), "it is refused");
         });
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType, date_time_ymd};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::WebPkiClientVerifier;
@@ -13,6 +13,15 @@ use crate::verify::NodeVerifier;
 
 /// The two sides of what an authority of this moment gave to a node.
 pub fn configs() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+    made(false)
+}
+
+/// As [`configs`], of a server that looks at clients' certificates, and a client whose own has expired.
+pub fn configs_of_an_expired_client() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+    made(true)
+}
+
+fn made(shows_expired: bool) -> (Arc<ServerConfig>, Arc<ClientConfig>) {
     let key = KeyPair::generate().expect("a key");
     let mut wants = CertificateParams::default();
     wants.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -25,24 +34,38 @@ pub fn configs() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
     let own = wants.signed_by(&key, &issuer).expect("a certificate");
     let secret = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
     let provider = Arc::new(default_provider());
-    let mut server = ServerConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .expect("versions")
-        .with_no_client_auth()
-        .with_single_cert(vec![own.der().clone()], secret)
-        .expect("a pair");
-    server.enable_secret_extraction = true;
     let mut roots = RootCertStore::empty();
     roots.add(authority.der().clone()).expect("an authority");
     let roots = Arc::new(roots);
     let shown = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone());
     let shown = shown.build().expect("an authority");
+    let server = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("versions");
+    let server = match shows_expired {
+        true => server.with_client_cert_verifier(shown.clone()),
+        false => server.with_no_client_auth(),
+    };
+    let mut server = server
+        .with_single_cert(vec![own.der().clone()], secret)
+        .expect("a pair");
+    server.enable_secret_extraction = true;
     let verifier = NodeVerifier::new(roots, shown, provider.clone());
     let client = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .expect("versions")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(Arc::new(verifier));
+    if !shows_expired {
+        return (Arc::new(server), Arc::new(client.with_no_client_auth()));
+    }
+    let mut wants = CertificateParams::default();
+    wants.not_after = date_time_ymd(2001, 1, 1);
+    let key = KeyPair::generate().expect("a key");
+    let expired = wants.signed_by(&key, &issuer).expect("a certificate");
+    let secret = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+    let client = client.with_client_auth_cert(vec![expired.der().clone()], secret);
+    let mut client = client.expect("a pair");
+    client.enable_secret_extraction = true;
     (Arc::new(server), Arc::new(client))
 }

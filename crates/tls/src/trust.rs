@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use crate::cipher::provider;
 use crate::directory::{Directory, Pair, certificates, read, roots};
-use crate::error::TlsError;
+use crate::error::{TlsError, reason};
 use crate::{handshake, pair, pump, runtime};
 
 /// Whom a client believes.
@@ -215,6 +215,10 @@ fn explained(error: io::Error, host: &str) -> io::Error {
                 "its certificate has expired: renew it".to_owned()
             }
             other => format!("its certificate is refused: {other}"),
+        },
+        Some(rustls::Error::AlertReceived(alert)) => match reason(*alert) {
+            Some(reason) => reason.to_owned(),
+            None => return error,
         },
         _ => return error,
     };

@@ -6,6 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{tcp, unix};
 
 use super::Ended;
+use crate::error::reason;
 use crate::incoming::{Incoming, Opened};
 use crate::pair::Ends;
 
@@ -36,6 +37,12 @@ impl Inward<'_> {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a TLS connection broke");
+                    let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+                    if let Some(rustls::Error::AlertReceived(alert)) = inner
+                        && let Some(reason) = reason(*alert)
+                    {
+                        self.ends.say_reason(reason);
+                    }
                     return Ended::Broke;
                 }
             }
