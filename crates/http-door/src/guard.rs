@@ -18,19 +18,58 @@ use crate::read::set;
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
+/// The words of a request by which a browser's page is told from a program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Words<'a> {
+    pub host: Option<&'a str>,
+    pub origin: Option<&'a str>,
+    /// `Sec-Fetch-Site`
+    pub site: Option<&'a str>,
+}
+
+/// The word that is of somewhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    Host,
+    Origin,
+    Site,
+}
+
+impl Words<'_> {
+    /// The first word that is not of this machine, for every door the same. `is_ours`: whether a host, without its port, is another name
+    /// or address of it.
+    pub fn foreign(&self, is_ours: impl Fn(&str) -> bool) -> Option<Foreign> {
+        let is_good = |host: &str| is_loopback(host) || name_of(host).is_some_and(&is_ours);
+        // ‡ A page's own name may be made to lead here.
+        if !self.host.is_some_and(is_good) {
+            return Some(Foreign::Host);
+        }
+        if let Some(origin) = self.origin
+            && !host_of(origin).is_some_and(is_loopback)
+        {
+            return Some(Foreign::Origin);
+        }
+        (self.site == Some("cross-site")).then_some(Foreign::Site)
+    }
+}
+
+/// The name or address of HOST:PORT, or of HOST alone.
+pub fn name_of(host: &str) -> Option<&str> {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map(|(address, _)| address),
+        None => host.split(':').next(),
+    }
+}
+
 /// Whether this is the machine itself: a name or an address that leads nowhere else.
 fn is_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some((address, _)) => {
-                return address
-                    .parse()
-                    .is_ok_and(|ip: std::net::Ipv6Addr| ip.is_loopback());
-            }
-            None => return false,
-        },
-        None => host.split(':').next().unwrap_or_default(),
+    let Some(name) = name_of(host) else {
+        return false;
     };
+    if host.starts_with('[') {
+        let is_address = |ip: std::net::Ipv6Addr| ip.is_loopback();
+        return name.parse().is_ok_and(is_address);
+    }
     let is_address = |ip: std::net::Ipv4Addr| ip.is_loopback();
     name.eq_ignore_ascii_case("localhost")
         || name.to_ascii_lowercase().ends_with(".localhost")
@@ -71,33 +110,36 @@ pub fn check(
     if asked.get_all(HOST).iter().count() > 1 {
         return Err(Fault::bad_header("Host", "send one"));
     }
-    let named = uri.authority().map(|authority| authority.as_str());
-    let is_named = named.is_none_or(is_loopback);
-    let is_ours = is_named && host(uri, asked).is_some_and(is_loopback);
-    // ‡ A page's own name may be made to lead here.
-    if !is_ours && !is_open && !is_secured {
-        return Err(refuse(
-            "the request is for a host of another name",
-            "reach this door as localhost or 127.0.0.1",
-        ));
-    }
-    if let Some(origin) = asked.get(ORIGIN) {
-        let host = origin.to_str().ok().and_then(host_of);
-        if !host.is_some_and(is_loopback) {
+    let word = |name| asked.get(name).map(|value| value.to_str().unwrap_or(""));
+    // ‡ An address that names another host is not believed for its header's sake.
+    let authority = uri.authority().map(|authority| authority.as_str());
+    let other = authority.filter(|named| !is_loopback(named));
+    let named = other.or_else(|| host(uri, asked));
+    let words = Words {
+        host: Some(named.unwrap_or_default()),
+        origin: word(ORIGIN),
+        site: word(SEC_FETCH_SITE),
+    };
+    match words.foreign(|_| is_open || is_secured) {
+        None => {}
+        Some(Foreign::Host) => {
+            return Err(refuse(
+                "the request is for a host of another name",
+                "reach this door as localhost or 127.0.0.1",
+            ));
+        }
+        Some(Foreign::Origin) => {
             return Err(refuse(
                 "a web page of another machine asks, and this door has no credentials",
                 "serve the page from localhost, or ask from its server",
             ));
         }
-    }
-    if asked
-        .get(SEC_FETCH_SITE)
-        .is_some_and(|site| site == "cross-site")
-    {
-        return Err(refuse(
-            "a web page of another site asks, and this door has no credentials",
-            "serve the page from the same name as this door, or ask from its server",
-        ));
+        Some(Foreign::Site) => {
+            return Err(refuse(
+                "a web page of another site asks, and this door has no credentials",
+                "serve the page from the same name as this door, or ask from its server",
+            ));
+        }
     }
     let is_forwarding = |name: &HeaderName| {
         *name == FORWARDED || *name == VIA || name.as_str().starts_with("x-forwarded-")

@@ -59,6 +59,7 @@ mod whole;
 mod write;
 
 pub use bounds::Bounds;
+pub use guard::{Foreign, Words, name_of};
 pub use listen::{Config, Running, start};
 pub use name::SPACE;
 pub use route::Route;

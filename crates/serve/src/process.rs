@@ -133,7 +133,11 @@ pub fn serve(
     let rights = Arc::new(RightsBoard::default());
     let inner = Inner::of(own, &config.directory, bound).by(transport.clone());
     if let Some(admin) = admin {
-        serve_admin(admin, inner.clone(), rights.clone())?;
+        let mut addresses = vec![admin, &config.listen, &config.advertise];
+        addresses.extend(also.iter().map(String::as_str));
+        addresses.retain(|address| !address.starts_with(UNIX));
+        let known_as = admin::KnownAs::of(addresses, insecure);
+        serve_admin(admin, inner.clone(), rights.clone(), known_as)?;
     }
     if config.advertise == config.listen {
         config.advertise = bound.to_string();
@@ -272,8 +276,13 @@ fn warn_of_other_clusters(
     });
 }
 
-fn serve_admin(admin: &str, node: Inner, rights: Arc<RightsBoard>) -> Result<()> {
-    let bound = admin::serve(admin, node, rights)
+fn serve_admin(
+    admin: &str,
+    node: Inner,
+    rights: Arc<RightsBoard>,
+    known_as: admin::KnownAs,
+) -> Result<()> {
+    let bound = admin::serve(admin, node, rights, known_as)
         .map_err(|error| listening::refused("serve /metrics", admin, "--admin", &error))?;
     tracing::info!(address = %bound, "serving /metrics, /healthz and /livez");
     if !bound.ip().is_loopback() {

@@ -38,7 +38,7 @@ fn observed_with(change: impl Fn(&mut harness::Node)) -> Cluster {
 fn get(address: &str, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(LONG)).ok()?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: here\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;

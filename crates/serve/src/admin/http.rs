@@ -5,8 +5,10 @@
 //! Errors: none for the caller. A client that is not understood is told so; one that vanishes hears nothing.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::time::{Duration, Instant};
+
+use http_door::Words;
 
 const DEADLINE: Duration = Duration::from_secs(5);
 /// While others wait: a request comes with its connection, or soon after.
@@ -43,6 +45,45 @@ impl Answer {
     }
 }
 
+/// The words of a request that say who asks.
+#[derive(Clone, Debug, Default)]
+pub struct Head {
+    /// The header Authorization.
+    pub shown: Option<String>,
+    pub host: Option<String>,
+    pub origin: Option<String>,
+    /// `Sec-Fetch-Site`
+    pub site: Option<String>,
+    /// The address of this machine at which it came.
+    pub at: Option<IpAddr>,
+}
+
+impl Head {
+    fn of(headers: &[httparse::Header<'_>]) -> Head {
+        // ‡ What is no text is nobody's name.
+        let word = |name: &str| {
+            let mut named = headers.iter();
+            let named = named.find(|header| header.name.eq_ignore_ascii_case(name))?;
+            Some(String::from_utf8_lossy(named.value).trim().to_owned())
+        };
+        Head {
+            shown: word("authorization"),
+            host: word("host"),
+            origin: word("origin"),
+            site: word("sec-fetch-site"),
+            at: None,
+        }
+    }
+
+    pub fn words(&self) -> Words<'_> {
+        Words {
+            host: self.host.as_deref(),
+            origin: self.origin.as_deref(),
+            site: self.site.as_deref(),
+        }
+    }
+}
+
 /// The request in the first bytes of a connection.
 enum Asked {
     /// They are not all there.
@@ -50,8 +91,7 @@ enum Asked {
     This {
         route: Route,
         head_only: bool,
-        /// The header Authorization.
-        shown: Option<String>,
+        head: Head,
     },
     Refused(Answer),
 }
@@ -60,7 +100,7 @@ enum Asked {
 pub fn answer(
     mut stream: TcpStream,
     others_wait: impl Fn() -> bool,
-    answer: impl FnOnce(Route, Option<&str>) -> Answer,
+    answer: impl FnOnce(Route, &Head) -> Answer,
 ) {
     let until = Instant::now() + DEADLINE;
     // A client that does not stay for the answer has lost nothing.
@@ -71,7 +111,7 @@ fn converse(
     stream: &mut TcpStream,
     until: Instant,
     others_wait: impl Fn() -> bool,
-    answer: impl FnOnce(Route, Option<&str>) -> Answer,
+    answer: impl FnOnce(Route, &Head) -> Answer,
 ) -> io::Result<()> {
     let mut request = vec![0; REQUEST_BYTES_MAX];
     let mut filled = 0;
@@ -96,9 +136,10 @@ fn converse(
             Asked::This {
                 route,
                 head_only,
-                shown,
+                mut head,
             } => {
-                let answer = answer(route, shown.as_deref());
+                head.at = stream.local_addr().ok().map(|address| address.ip());
+                let answer = answer(route, &head);
                 return send(stream, until, &answer, head_only);
             }
             Asked::Refused(refusal) => return send(stream, until, &refusal, false),
@@ -153,15 +194,10 @@ fn parse(bytes: &[u8]) -> Asked {
             return Asked::Refused(Answer::text(404, sentence));
         }
     };
-    let shown = request.headers.iter();
-    let mut shown = shown.filter(|header| header.name.eq_ignore_ascii_case("authorization"));
-    let shown = shown
-        .next()
-        .and_then(|header| std::str::from_utf8(header.value).ok());
     Asked::This {
         route,
         head_only,
-        shown: shown.map(str::to_owned),
+        head: Head::of(request.headers),
     }
 }
 

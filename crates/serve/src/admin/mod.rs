@@ -15,7 +15,7 @@ mod figures;
 mod http;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,8 @@ use client::{Client, Timeouts};
 use letters::{No, RightsBoard};
 
 use figures::Figures;
-use http::{Answer, Route};
+use http::{Answer, Head, Route};
+use http_door::Foreign;
 
 use crate::sockets::Inner;
 
@@ -45,14 +46,61 @@ struct Source {
     node: Inner,
     /// Metrics are for whoever may ask for the status: other machines reach this port.
     asks: Option<Arc<RightsBoard>>,
+    known_as: KnownAs,
     status: Mutex<Said<Status>>,
     figures: Mutex<Said<Figures>>,
+}
+
+/// The names by which a program may reach this port that shows no token.
+///
+/// ‡ A web page may have its own name lead here, and reads then what is answered.
+#[derive(Clone, Debug, Default)]
+pub struct KnownAs {
+    /// Any is good, by the operator's word.
+    any: bool,
+    names: Vec<String>,
+}
+
+impl KnownAs {
+    /// `addresses`: HOST:PORT, as they were configured. `insecure`: any name is good.
+    pub fn of<'a>(addresses: impl IntoIterator<Item = &'a str>, insecure: bool) -> KnownAs {
+        let names = addresses.into_iter().filter_map(http_door::name_of);
+        let names = names.filter(|name| !name.is_empty());
+        KnownAs {
+            any: insecure,
+            names: names.map(str::to_ascii_lowercase).collect(),
+        }
+    }
+
+    /// Errors: a web page of somewhere else may be what asks. `is_known`: a token that is good was shown, which no page has.
+    fn check(&self, head: &Head, is_known: bool) -> Result<(), Answer> {
+        let is_ours = |name: &str| {
+            let is_here = |ip: IpAddr| head.at == Some(ip);
+            let configured = || self.names.contains(&name.to_ascii_lowercase());
+            self.any || is_known || name.parse().is_ok_and(is_here) || configured()
+        };
+        let text = match head.words().foreign(is_ours) {
+            None => return Ok(()),
+            Some(Foreign::Host) => {
+                "the request is for a host of another name: reach this port as localhost, by its address, or by the name of --admin or --advertise\n"
+            }
+            Some(Foreign::Origin | Foreign::Site) => {
+                "a web page of another machine or site asks, and this port has nothing for it\n"
+            }
+        };
+        Err(Answer::text(403, text.to_owned()))
+    }
 }
 
 struct Said<T>(Option<(Instant, Result<T, AdminError>)>);
 
 /// Serves until the process ends. `node` is how the node is asked, `rights` where it tells who may do what. Returns where we listen.
-pub fn serve(listen: &str, node: Inner, rights: Arc<RightsBoard>) -> io::Result<SocketAddr> {
+pub fn serve(
+    listen: &str,
+    node: Inner,
+    rights: Arc<RightsBoard>,
+    known_as: KnownAs,
+) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(listen)?;
     let bound = listener.local_addr()?;
     let asks = (!bound.ip().is_loopback()).then_some(rights);
@@ -65,6 +113,7 @@ pub fn serve(listen: &str, node: Inner, rights: Arc<RightsBoard>) -> io::Result<
         client: node.client(timeouts),
         node,
         asks,
+        known_as,
         status: Mutex::new(Said(None)),
         figures: Mutex::new(Said(None)),
     });
@@ -116,31 +165,36 @@ impl Queue {
             drop(receiver);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             let others_wait = || self.waiting.load(Ordering::Relaxed) > 0;
-            http::answer(stream, others_wait, |route, shown| {
-                source.answer(route, shown)
+            http::answer(stream, others_wait, |route, head| {
+                source.answer(route, head)
             });
         }
     }
 }
 
 impl Source {
-    /// `shown`: the header Authorization.
-    fn answer(&self, route: Route, shown: Option<&str>) -> Answer {
+    fn answer(&self, route: Route, head: &Head) -> Answer {
         match route {
-            Route::Metrics => match self.may_see(shown) {
+            Route::Metrics => match self.may_see(head) {
                 Ok(()) => self.metrics(),
                 Err(answer) => answer,
             },
-            Route::Health => self.health(self.may_see(shown).is_ok()),
+            Route::Health => self.health(self.may_see(head).is_ok()),
             Route::Live => self.live(),
         }
     }
 
-    /// Whether metrics may be seen by whoever shows this.
-    fn may_see(&self, shown: Option<&str>) -> Result<(), Answer> {
+    /// Whether metrics may be seen by whoever asks so.
+    fn may_see(&self, head: &Head) -> Result<(), Answer> {
         let Some(board) = self.asks.as_ref().filter(|board| !board.asks_nothing()) else {
-            return Ok(());
+            return self.known_as.check(head, false);
         };
+        self.judge(board, head.shown.as_deref())?;
+        self.known_as.check(head, true)
+    }
+
+    /// `shown`: the header Authorization.
+    fn judge(&self, board: &RightsBoard, shown: Option<&str>) -> Result<(), Answer> {
         let rights = board.now();
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_ms = now.map_or(0, |now| now.as_millis() as u64);
@@ -266,5 +320,55 @@ mod tests {
         assert_eq!(said.fresh(|| Ok(2)), Ok(1));
         said.lock().expect("nobody panicked").0 = Some((Instant::now() - FRESH, Ok(1)));
         assert_eq!(said.fresh(|| Ok(3)), Ok(3));
+    }
+
+    /// ‡ A page whose name was made to lead here has no token, and its browser says which name it asked for.
+    #[test]
+    fn a_web_page_of_another_machine_is_refused() {
+        let known_as = KnownAs::of(["0.0.0.0:7217", "N1.example:7117", "[fd00::1]:7117"], false);
+        let at = "10.0.0.1".parse().ok();
+        let said = |host: Option<&str>, origin: Option<&str>, site: Option<&str>| Head {
+            shown: None,
+            host: host.map(str::to_owned),
+            origin: origin.map(str::to_owned),
+            site: site.map(str::to_owned),
+            at,
+        };
+        let is_good = |head: &Head| known_as.check(head, false).is_ok();
+        for host in [
+            "localhost",
+            "127.0.0.1:7217",
+            "[::1]:7217",
+            "10.0.0.1:7217",
+            "n1.example:7217",
+            "[fd00::1]:7217",
+        ] {
+            assert!(is_good(&said(Some(host), None, None)), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "evil.example:7217",
+            "10.0.0.2:7217",
+            "127.0.0.1.evil.example",
+            "[fd00::2]:7217",
+            "[",
+            "",
+        ] {
+            assert!(!is_good(&said(Some(host), None, None)), "{host}");
+        }
+        assert!(!is_good(&said(None, None, None)), "no browser says none");
+        let here = Some("127.0.0.1:7217");
+        assert!(is_good(&said(here, Some("http://localhost:3000"), None)));
+        for origin in ["http://evil.example", "null", "http://10.0.0.1:3000"] {
+            assert!(!is_good(&said(here, Some(origin), None)), "{origin}");
+        }
+        assert!(!is_good(&said(here, None, Some("cross-site"))));
+        // A token that is good is a program's, and by --insecure any host is; pages of others are nobody still.
+        let named = said(Some("lb.example"), None, None);
+        assert!(known_as.check(&named, true).is_ok());
+        let open = KnownAs::of([], true);
+        assert!(open.check(&named, false).is_ok());
+        let page = said(here, Some("http://evil.example"), None);
+        assert!(known_as.check(&page, true).is_err() && open.check(&page, false).is_err());
     }
 }
