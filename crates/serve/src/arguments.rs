@@ -305,7 +305,6 @@ impl Arguments {
             plain_is_private,
             long_poll,
             tls: None,
-            wires: config.wires.clone(),
         });
         let around = Around {
             also: &addresses.also,

@@ -156,8 +156,10 @@ pub fn serve(
     let door = door.transpose()?;
     let without = streams.is_none() && keeps_on_disk;
     let without = without.then(|| streams::Doorless::new(&config, office.clone()));
-    let streams =
-        streams.map(|settings| streams::start(&config, settings, office, (inner, rights.clone())));
+    let streams = streams.map(|settings| {
+        let asks = (inner, rights.clone());
+        streams::start(&config, settings, office, asks, &strangers)
+    });
     let streams = match streams.transpose() {
         Ok(streams) => streams,
         Err(error) => {

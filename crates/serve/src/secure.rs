@@ -88,6 +88,10 @@ impl Secure {
         Arc::new(move || wires.tell(|told| told.plain_at_s = Some(seconds(SystemTime::now()))))
     }
 
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// Nodes show certificates, to one another and without exception.
     pub fn is_required(&self) -> bool {
         self.mode == Mode::Require

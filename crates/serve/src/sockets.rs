@@ -9,6 +9,7 @@ use client::{Client, Timeouts, Transport};
 use linux::{Kernel, UNIX, UnixAddress};
 use node::wires::Wires;
 use terminal::exit::{Failure, Kind};
+use tls::Mode;
 
 use crate::listening;
 use crate::secure::Secure;
@@ -77,7 +78,8 @@ pub fn bind_also(kernel: &mut Kernel, also: &[String], strangers: &Strangers) ->
 #[derive(Clone)]
 pub struct Strangers {
     wires: Wires,
-    is_tls_spoken: bool,
+    /// `None`: plain text alone is spoken.
+    tls: Option<Mode>,
     insecure: bool,
     plain_is_private: bool,
 }
@@ -91,7 +93,7 @@ impl Strangers {
     ) -> Strangers {
         Strangers {
             wires: wires.clone(),
-            is_tls_spoken: tls.is_some(),
+            tls: tls.map(Secure::mode),
             insecure,
             plain_is_private,
         }
@@ -109,13 +111,13 @@ impl Strangers {
     fn sentence(&self, bound: SocketAddr, may: &str) -> String {
         let tokens =
             format!("without `logberg auth enable` anyone who can reach {bound} can {may}");
-        match (self.is_tls_spoken, self.insecure) {
-            (true, _) => tokens,
-            (false, _) if self.plain_is_private => format!(
-                "--plain-is-private: what comes to {bound} is taken to have been encrypted on the way, and nothing here looks at that; {tokens}"
+        match (self.tls, self.insecure) {
+            (None | Some(Mode::Accept), _) if self.plain_is_private => format!(
+                "--plain-is-private: what comes to {bound} in plain text is taken to have been encrypted on the way, and nothing here looks at that; {tokens}"
             ),
-            (false, true) => format!("--insecure: nothing is encrypted, and {tokens}"),
-            (false, false) => format!(
+            (Some(_), _) => tokens,
+            (None, true) => format!("--insecure: nothing is encrypted, and {tokens}"),
+            (None, false) => format!(
                 "other machines reach {bound}, and nothing is encrypted: say --tls require with --tls-dir (`logberg certs` makes certificates), or --insecure (`insecure = true`) if all who reach it are friends, for a later release does not start without one of the two; and {tokens}"
             ),
         }
@@ -123,7 +125,7 @@ impl Strangers {
 }
 
 /// Tells the node that other machines reach it there, if they do.
-pub fn open_at(wires: &Wires, bound: SocketAddr) {
+fn open_at(wires: &Wires, bound: SocketAddr) {
     if !bound.ip().is_loopback() {
         wires.tell(|told| told.open_at = Some(bound.to_string()));
     }
@@ -225,10 +227,10 @@ mod tests {
     #[test]
     fn who_listens_beyond_loopback_is_told_which_words_make_it_safe() {
         let bound: SocketAddr = "10.0.0.4:7117".parse().expect("an address");
-        let said = |is_tls_spoken, insecure, plain_is_private| {
+        let said = |tls, insecure, plain_is_private| {
             let strangers = Strangers {
                 wires: Wires::default(),
-                is_tls_spoken,
+                tls,
                 insecure,
                 plain_is_private,
             };
@@ -237,10 +239,15 @@ mod tests {
             assert_eq!(open_at.as_deref(), Some("10.0.0.4:7117"));
             strangers.sentence(bound, MAY_ALL)
         };
-        let sentence = |is_tls_spoken, insecure| said(is_tls_spoken, insecure, false);
-        let private = said(false, false, true);
-        assert!(private.contains("auth enable") && !private.contains("a later release"));
-        let plain = sentence(false, false);
+        let sentence = |tls, insecure| said(tls, insecure, false);
+        for tls in [None, Some(Mode::Accept)] {
+            let private = said(tls, false, true);
+            assert!(private.starts_with("--plain-is-private: "), "{private}");
+            assert!(private.contains("auth enable") && !private.contains("a later release"));
+        }
+        let required = said(Some(Mode::Require), false, true);
+        assert!(!required.contains("--plain-is-private"), "{required}");
+        let plain = sentence(None, false);
         for word in [
             "--tls require",
             "--tls-dir",
@@ -251,9 +258,9 @@ mod tests {
             assert!(plain.contains(word), "{word}: {plain}");
         }
         assert!(plain.contains("a later release does not start"), "{plain}");
-        let insecure = sentence(false, true);
+        let insecure = sentence(None, true);
         assert!(!insecure.contains("a later release"), "{insecure}");
-        assert!(!sentence(true, false).contains("encrypted"));
+        assert!(!sentence(Some(Mode::Accept), false).contains("encrypted"));
         let here = Wires::default();
         open_at(&here, "127.8.8.8:7117".parse().expect("an address"));
         assert_eq!(here.told().open_at, None, "loopback is no stranger's");

@@ -20,9 +20,8 @@ use rustix::process::{Resource, getrlimit};
 use spaces::{Moved, Noticed, Spaces};
 use terminal::exit::{Failure, Kind};
 
-use crate::sockets::{Inner, open_at};
+use crate::sockets::{Inner, Strangers};
 use crate::{listening, logs};
-use node::wires::Wires;
 
 /// The machine that a node's letters about spaces go to.
 pub const SPACES: MachineId = MachineId(2);
@@ -35,8 +34,6 @@ pub struct Settings {
     pub plain_is_private: bool,
     /// A read that finds nothing waits so long.
     pub long_poll: Option<Duration>,
-    /// The node is told where other machines reach it.
-    pub wires: Wires,
     pub tls: Option<http_door::Tls>,
 }
 
@@ -147,8 +144,9 @@ pub fn start(
     settings: Settings,
     office: PostOffice,
     (node, rights): (Inner, Arc<RightsBoard>),
+    strangers: &Strangers,
 ) -> Result<Running> {
-    let listener = listen(&settings)?;
+    let listener = listen(&settings, strangers)?;
     let tails = Tails::default();
     let machine = Machine::start(config, office.clone(), tails.clone())?;
     // `None`: there is no limit.
@@ -188,7 +186,7 @@ pub fn start(
 }
 
 /// Takes the door's address, so that a port in use is found out first.
-fn listen(settings: &Settings) -> Result<TcpListener> {
+fn listen(settings: &Settings, strangers: &Strangers) -> Result<TcpListener> {
     let address = &settings.listen;
     let refused =
         |error: io::Error| listening::refused("serve streams and logs", address, "--http", &error);
@@ -196,19 +194,13 @@ fn listen(settings: &Settings) -> Result<TcpListener> {
     let bound = listener.local_addr().map_err(refused)?;
     let is_secured = settings.tls.as_ref().is_some_and(|tls| tls.is_required);
     let is_private = is_secured || settings.plain_is_private;
-    match (bound.ip().is_loopback() || is_private, settings.insecure) {
-        (true, _) => {}
-        (false, false) => {
-            return Err(Failure::usage(format!(
-                "streams and logs at {bound} could be read, written and deleted by anyone who reaches it, and nothing is encrypted: say --tls require with --tls-dir (`logberg certs` makes certificates) and make tokens (`logberg auth enable`), or listen on 127.0.0.1 with --http; --plain-is-private says that a mesh or a proxy encrypts, and --insecure takes it as it is"
-            ))
-            .into());
-        }
-        (false, true) => {
-            tracing::warn!(address = %bound, "--insecure: without `logberg auth enable` anyone who can reach this address can read, write and delete streams and logs");
-        }
+    if !bound.ip().is_loopback() && !is_private && !settings.insecure {
+        return Err(Failure::usage(format!(
+            "streams and logs at {bound} could be read, written and deleted by anyone who reaches it, and nothing is encrypted: say --tls require with --tls-dir (`logberg certs` makes certificates) and make tokens (`logberg auth enable`), or listen on 127.0.0.1 with --http; --plain-is-private says that a mesh or a proxy encrypts, and --insecure takes it as it is"
+        ))
+        .into());
     }
-    open_at(&settings.wires, bound);
+    strangers.note(bound, "read, write and delete streams and logs");
     Ok(listener)
 }
 
@@ -286,4 +278,47 @@ fn other_kind(name: &str, kind: &str) -> String {
     format!(
         "the log {name} is of kind {kind}, and the space of streams needs its name: delete that log, or serve streams in another cluster"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use node::wires::Wires;
+
+    use super::*;
+
+    /// An address of this machine beyond loopback, if it has one.
+    fn own_address() -> Option<String> {
+        let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+        // Nothing is sent.
+        socket.connect("192.0.2.1:9").ok()?;
+        let ip = socket.local_addr().ok()?.ip();
+        (!ip.is_loopback()).then(|| format!("{ip}:0"))
+    }
+
+    #[test]
+    fn the_node_is_told_of_a_door_that_other_machines_reach() {
+        let listened = |listen: &str, insecure, plain_is_private| {
+            let settings = Settings {
+                listen: listen.to_owned(),
+                insecure,
+                plain_is_private,
+                long_poll: None,
+                tls: None,
+            };
+            let wires = Wires::default();
+            let strangers = Strangers::new(&wires, None, (insecure, plain_is_private));
+            let listener = super::listen(&settings, &strangers);
+            listener.map(|_| wires.told().open_at)
+        };
+        assert_eq!(listened("127.0.0.1:0", false, false).ok(), Some(None));
+        if let Some(beyond) = own_address() {
+            assert!(listened(&beyond, false, false).is_err());
+            for (insecure, plain_is_private) in [(true, false), (false, true)] {
+                let open_at = listened(&beyond, insecure, plain_is_private);
+                assert!(open_at.expect("it listens").is_some());
+            }
+        }
+    }
 }

@@ -148,7 +148,8 @@ impl Judged<'_> {
             causes.push(Warning::new(Code::PlainConnections).about(own));
         }
         let is_plain = told.certificate.is_none();
-        if told.open_at.is_some() && is_plain && told.is_plain_private {
+        // With TLS beside it plain text is taken still.
+        if told.open_at.is_some() && !told.is_tls_required && told.is_plain_private {
             causes.push(Warning::new(Code::PlainIsPrivate).about(own));
         }
         let lacks_tls = u64::from(is_plain && !told.is_plain_private);

@@ -357,6 +357,16 @@ fn all_nodes_hold_what_is_wrong_with_the_doors_of_one() {
     stage.tell(0, |told| told.is_plain_private = true);
     wait_warned(&mut stage, Code::PlainIsPrivate, 1, true);
     wait_warned(&mut stage, Code::Insecure, 1, false);
+    // With TLS beside it plain text is taken still.
+    stage.tell(0, |told| told.certificate = Some("n1".to_owned()));
+    stage.pass(15 * SECOND);
+    wait_warned(&mut stage, Code::PlainIsPrivate, 1, true);
+    stage.tell(0, |told| told.is_tls_required = true);
+    wait_warned(&mut stage, Code::PlainIsPrivate, 1, false);
+    stage.tell(0, |told| {
+        (told.certificate, told.is_tls_required) = (None, false);
+    });
+    wait_warned(&mut stage, Code::PlainIsPrivate, 1, true);
     stage.tell(0, |told| told.is_plain_private = false);
     wait_warned(&mut stage, Code::PlainIsPrivate, 1, false);
     wait_warned(&mut stage, Code::Insecure, 1, true);
