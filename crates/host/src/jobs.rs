@@ -605,8 +605,10 @@ mod tests {
         let shelf: Arc<dyn Shelf> = Arc::new(shelf);
         let fetched = |keys: &[&[u8]]| {
             let snapshot = shelf.snapshot();
-            let mut missing = Missing::default();
-            missing.keys = keys.iter().map(|key| key.to_vec()).collect();
+            let missing = Missing {
+                keys: keys.iter().map(|key| key.to_vec()).collect(),
+                ..Missing::default()
+            };
             let mut rows = rows(&*snapshot, missing).expect("it reads");
             add_next(&*snapshot, &Chain, &mut rows).expect("it reads");
             let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
