@@ -23,10 +23,9 @@ use crate::serve::Door;
 pub const BODY_BYTES_MAX: usize = (8 << 20) - (64 << 10);
 /// A body of which nothing comes for so long is given up.
 pub const SILENT_AFTER: Duration = Duration::from_secs(10);
-/// A body has this long to come, …
-pub const WHOLE_WITHIN: Duration = Duration::from_secs(30);
-/// … and a second more for so many bytes. ‡ Bodies that drip would else hold the room of all others for as long as they like.
-pub const BODY_BYTES_PER_S_MIN: usize = 32 << 10;
+/// … and so is one of which fewer bytes come in that time, and not its end. ‡ Bodies that drip would else hold the room of all others for as
+/// long as they like.
+pub const PROGRESS_BYTES: usize = 64 << 10;
 /// So many bytes of a body that is too long are read, and thrown away.
 const PASSED_OVER_MAX: usize = 64 << 20;
 /// All bodies together are counted in pieces of this size.
@@ -98,22 +97,14 @@ impl Door {
         let said = body.size_hint().exact().unwrap_or(0);
         let mut bytes = Vec::with_capacity(usize::try_from(said).unwrap_or(0).min(64 << 10));
         let (mut room, mut room_bytes) = (Vec::new(), 0);
-        let begun = Instant::now();
+        let (mut since, mut seen) = (Instant::now(), 0);
         loop {
-            let came = Duration::from_secs((bytes.len() / BODY_BYTES_PER_S_MIN) as u64);
-            let late = begun + WHOLE_WITHIN + came;
-            let until = late.min(Instant::now() + SILENT_AFTER);
-            let frame = match timeout_at(until, body.frame()).await {
+            if bytes.len() >= seen + PROGRESS_BYTES {
+                (since, seen) = (Instant::now(), bytes.len());
+            }
+            let frame = match timeout_at(since + SILENT_AFTER, body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(None) => break,
-                Err(_) if until == late => {
-                    return Err(Fault::new(
-                        408,
-                        "slow-body",
-                        format!("the body came by less than {BODY_BYTES_PER_S_MIN} bytes a second"),
-                        "send it in several: nothing was written",
-                    ));
-                }
                 Ok(Some(Err(error))) => {
                     let message = format!("the body ended early: {error}");
                     return Err(Fault::new(
@@ -124,7 +115,8 @@ impl Door {
                     ));
                 }
                 Err(_) => {
-                    let message = "no byte of the body came for 10 seconds";
+                    let message =
+                        "less than 64 KiB of the body, and not its end, came in 10 seconds";
                     return Err(Fault::new(
                         408,
                         "slow-body",
