@@ -257,7 +257,7 @@ pub struct DoorNote {
     pub what: String,
 }
 
-/// Who may do what is gone by for so long without a word of those that agree on it.
+/// The time for which a node goes by what it knows of rights, without a word of those that agree on them.
 pub const RIGHTS_KNOWN_FOR: Duration = Duration::from_secs(60);
 
 /// So many notes wait for the node; the oldest makes room.

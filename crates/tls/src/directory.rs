@@ -260,23 +260,17 @@ fn check_mode(key: &Path) -> Result<(), TlsError> {
 mod tests {
     use std::fs;
 
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
-
     use super::*;
-    use crate::names::NODE_NAME;
+    use crate::testing::{Issued, issued};
 
     /// The files of a node of that name, of an authority of its own.
     fn put(directory: &Path, name: &str) {
-        let key = KeyPair::generate().expect("a key");
-        let mut wants = CertificateParams::default();
-        wants.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let authority = wants.self_signed(&key).expect("a certificate");
-        let issuer = Issuer::new(wants, key);
-        let mut wants = CertificateParams::default();
-        let uri = format!("{NODE_NAME}{name}").try_into().expect("plain");
-        wants.subject_alt_names.push(SanType::URI(uri));
-        let key = KeyPair::generate().expect("a key");
-        let own = wants.signed_by(&key, &issuer).expect("a certificate");
+        let Issued {
+            authority,
+            key,
+            own,
+            ..
+        } = issued(name);
         let path = directory.join(KEY_FILE);
         fs::write(&path, key.serialize_pem()).expect("it is written");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode is set");

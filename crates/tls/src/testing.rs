@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType, date_time_ymd};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, IsCa, Issuer, KeyPair, SanType, date_time_ymd,
+};
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::WebPkiClientVerifier;
@@ -21,17 +23,41 @@ pub fn configs_of_an_expired_client() -> (Arc<ServerConfig>, Arc<ClientConfig>) 
     made(true)
 }
 
-fn made(shows_expired: bool) -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+/// What an authority of this moment gave to a node.
+pub struct Issued {
+    pub authority: Certificate,
+    pub issuer: Issuer<'static, KeyPair>,
+    pub key: KeyPair,
+    pub own: Certificate,
+}
+
+/// The certificate of a node of that name.
+pub fn issued(name: &str) -> Issued {
     let key = KeyPair::generate().expect("a key");
     let mut wants = CertificateParams::default();
     wants.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = wants.self_signed(&key).expect("a certificate");
     let issuer = Issuer::new(wants, key);
     let mut wants = CertificateParams::default();
-    let uri = format!("{NODE_NAME}n1").try_into().expect("plain");
+    let uri = format!("{NODE_NAME}{name}").try_into().expect("plain");
     wants.subject_alt_names.push(SanType::URI(uri));
     let key = KeyPair::generate().expect("a key");
     let own = wants.signed_by(&key, &issuer).expect("a certificate");
+    Issued {
+        authority,
+        issuer,
+        key,
+        own,
+    }
+}
+
+fn made(shows_expired: bool) -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+    let Issued {
+        authority,
+        issuer,
+        key,
+        own,
+    } = issued("n1");
     let secret = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
     let provider = Arc::new(default_provider());
     let mut roots = RootCertStore::empty();

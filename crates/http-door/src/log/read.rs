@@ -108,7 +108,7 @@ impl Door {
             let id = known(logs, asking, stale)?;
             let stands = stands(logs, &ask, id)?;
             let last = match ask.stream {
-                // Who wrote last is asked of its leader.
+                // Its leader alone tells who wrote last.
                 None if !stale => logs.last(asking).map_err(|why| Fault::of_log(why, None))?,
                 _ => None,
             };

@@ -92,7 +92,7 @@ impl Cluster {
         };
     }
 
-    /// What this node knows of log 0 is as old as after a start.
+    /// Nothing that this node knows of log 0 is current any more, as after a start.
     pub fn forget_confirmation(&mut self, due: &mut Due) {
         due.awake.wake_all();
         self.confirming = Confirming::default();

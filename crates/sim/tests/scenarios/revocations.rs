@@ -1,5 +1,7 @@
 //! Drawn worlds in which one of several credentials is revoked while a node is cut off, and perhaps starts again meanwhile.
 
+use access::Token;
+
 use crate::certificates::{Comes, NEVER, bind};
 use crate::stage::{LOG, SECOND, Stage};
 use crate::tickets_shown::Backend;
@@ -127,6 +129,14 @@ fn by_others(stage: &mut Stage, but: usize, by: By<'_>, request: &str) -> String
     panic!("nobody does {request}");
 }
 
+/// The read that asks nobody, which that node serves for now.
+fn reads_stale(stage: &mut Stage, index: usize, token: &Token) -> String {
+    let read = format!("read {LOG} stale=1");
+    let text = answered(stage, index, By::Token(token), &read);
+    assert_eq!(code(&text), "", "{text}");
+    read
+}
+
 /// ‡ Such a read asks nobody, so what was revoked meanwhile would read there for ever.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_node_that_is_cut_off_for_a_minute_takes_no_new_reads_that_ask_nobody() {
@@ -136,9 +146,7 @@ pub fn a_node_that_is_cut_off_for_a_minute_takes_no_new_reads_that_ask_nobody() 
     put(&mut stage, by_root, &ci, "read on log/main");
     let (_, others) = stage.roles();
     let index = others[0];
-    let read = format!("read {LOG} stale=1");
-    let text = answered(&mut stage, index, By::Token(&ci), &read);
-    assert_eq!(code(&text), "", "{text}");
+    let read = reads_stale(&mut stage, index, &ci);
     stage.isolate(index);
     stage.pass(40 * SECOND);
     let text = answer(&mut stage, index, By::Token(&ci), &read);
@@ -176,9 +184,7 @@ pub fn a_node_beside_others_that_do_not_vote_is_cut_off_all_the_same() {
     assert!(leader < 3, "one of those that vote leads");
     let index = others.into_iter().find(|other| *other < 3);
     let index = index.expect("it follows");
-    let read = format!("read {LOG} stale=1");
-    let text = answered(&mut stage, index, By::Token(&ci), &read);
-    assert_eq!(code(&text), "", "{text}");
+    let read = reads_stale(&mut stage, index, &ci);
     for voter in (0..3).filter(|voter| *voter != index) {
         for other in [index, 3, 4] {
             stage.cut_both(voter, other);
@@ -198,9 +204,7 @@ pub fn a_node_that_stood_still_asks_before_it_serves_what_asks_nobody() {
         put(&mut stage, By::Token(&root), &ci, "read on log/main");
         let (_, others) = stage.roles();
         let index = others[0];
-        let read = format!("read {LOG} stale=1");
-        let text = answered(&mut stage, index, By::Token(&ci), &read);
-        assert_eq!(code(&text), "", "{text}");
+        let read = reads_stale(&mut stage, index, &ci);
         stage.isolate(index);
         stage.world.pause(stage.host_of(index), still * SECOND);
         stage.pass((still + silent) * SECOND + SECOND);
