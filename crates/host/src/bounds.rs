@@ -9,10 +9,9 @@ pub struct Bounds {
     pub frame_bytes: usize,
     /// Frames that are not chosen. With more no command is executed.
     pub unchosen_bytes_max: u64,
-    /// Rows that the shelf does not have, or that were read. With more no command is executed.
+    /// Rows that the shelf does not have, or that a read may need. With more, beside those that are kept, no command is executed.
     pub overlay_bytes_max: usize,
-    /// Rows that are kept although the shelf has them: they were read or written lately. The groups that a node leads share it, and none has more than
-    /// half of `overlay_bytes_max`.
+    /// Rows that are kept although the shelf has them: they were read or written lately. The groups that a node leads share it.
     pub kept_bytes_max: usize,
     /// Commands that wait, in bytes, and how many: more are turned away.
     pub waiting_bytes_max: usize,

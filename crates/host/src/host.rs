@@ -417,13 +417,8 @@ impl ops::Machine for Host {
         }
         self.give_up_early();
         let wall_ms = self.wall_ms();
-        let Bounds {
-            kept_bytes_max,
-            overlay_bytes_max,
-            ..
-        } = self.config.bounds;
         let leading = self.groups().filter(|group| group.is_leading()).count();
-        let kept_bytes = (kept_bytes_max / leading.max(1)).min(overlay_bytes_max / 2);
+        let kept_bytes = self.config.bounds.kept_bytes_max / leading.max(1);
         for group in self.groups.values_mut() {
             group.settle(now, wall_ms, kept_bytes, &mut self.out);
             if looks {

@@ -8,11 +8,12 @@
 //! ‡ What was read at frame P is overlaid with all writes after P: a write stays as long as a read that may be older than it
 //! is under way. So a row that is read finds all later writes of its key here, or there are none.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use paxos::mutation::{self, Mutation};
-use shelf::Forgotten;
+use shelf::{Forgotten, KeyMap};
 
 /// A key's value, and since which frame.
 #[derive(Clone, Debug)]
@@ -22,70 +23,11 @@ pub struct Entry {
     pub value: Option<Vec<u8>>,
 }
 
-/// Rows in the order of their keys, in parts by the first bytes of these. Nearly all of a command's looks are for one key each, and in one tree of all rows
-/// the most of a command's time went into comparing keys that begin alike.
-#[derive(Debug, Default)]
-struct Rows {
-    parts: BTreeMap<u32, BTreeMap<Vec<u8>, Entry>>,
-    count: usize,
-}
-
-/// The part of a key. Of two keys the greater one is in the same part, or a later one.
-fn part_of(key: &[u8]) -> u32 {
-    let mut part = [0; 4];
-    for (to, from) in part.iter_mut().zip(key) {
-        *to = *from;
-    }
-    u32::from_be_bytes(part)
-}
-
-fn part_of_bound(bound: Bound<&[u8]>, open: u32) -> u32 {
-    match bound {
-        Bound::Included(key) | Bound::Excluded(key) => part_of(key),
-        Bound::Unbounded => open,
-    }
-}
-
-impl Rows {
-    fn get(&self, key: &[u8]) -> Option<&Entry> {
-        self.parts.get(&part_of(key))?.get(key)
-    }
-
-    fn range<'a>(
-        &'a self,
-        from: Bound<&'a [u8]>,
-        to: Bound<&'a [u8]>,
-    ) -> impl Iterator<Item = (&'a Vec<u8>, &'a Entry)> {
-        let first = part_of_bound(from, 0);
-        let last = part_of_bound(to, u32::MAX);
-        let parts = self.parts.range(first..=last.max(first));
-        parts.flat_map(move |(_, part)| part.range::<[u8], _>((from, to)))
-    }
-
-    /// Returns what was there.
-    fn insert(&mut self, key: &[u8], entry: Entry) -> Option<Entry> {
-        let part = self.parts.entry(part_of(key)).or_default();
-        let before = part.insert(key.to_vec(), entry);
-        self.count += usize::from(before.is_none());
-        before
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Option<Entry> {
-        let part = self.parts.get_mut(&part_of(key))?;
-        let gone = part.remove(key)?;
-        if part.is_empty() {
-            self.parts.remove(&part_of(key));
-        }
-        self.count -= 1;
-        Some(gone)
-    }
-}
-
 #[derive(Debug, Default)]
 pub struct Overlay {
-    rows: Rows,
+    rows: KeyMap<Arc<[u8]>, Entry>,
     /// In the order in which they came: the frame, and the key.
-    order: VecDeque<(u64, Vec<u8>)>,
+    order: VecDeque<(u64, Arc<[u8]>)>,
     /// Prefixes that were forgotten, and in which frame. ‡ They stay for as long as a write does.
     forgotten: Forgotten,
     bytes: usize,
@@ -112,7 +54,7 @@ impl Overlay {
         &'a self,
         from: Bound<&'a [u8]>,
         to: Bound<&'a [u8]>,
-    ) -> impl Iterator<Item = (&'a Vec<u8>, &'a Entry)> {
+    ) -> impl Iterator<Item = (&'a Arc<[u8]>, &'a Entry)> {
         self.rows.range(from, to)
     }
 
@@ -127,7 +69,7 @@ impl Overlay {
         self.begin(frame);
         self.forgotten.add(prefix, frame);
         let below = self.rows.range(Bound::Included(prefix), Bound::Unbounded);
-        let below: Vec<Vec<u8>> = below
+        let below: Vec<Arc<[u8]>> = below
             .map(|(key, _)| key.clone())
             .take_while(|key| key.starts_with(prefix))
             .collect();
@@ -154,9 +96,10 @@ impl Overlay {
     }
 
     fn put(&mut self, key: &[u8], entry: Entry) {
-        self.order.push_back((entry.frame, key.to_vec()));
+        let own: Arc<[u8]> = key.into();
+        self.order.push_back((entry.frame, own.clone()));
         self.bytes += cost(key, &entry);
-        if let Some(before) = self.rows.insert(key, entry) {
+        if let Some(before) = self.rows.insert(own, entry) {
             self.bytes -= cost(key, &before);
         }
     }
@@ -168,7 +111,7 @@ impl Overlay {
         if !self.forgotten.is_empty() {
             self.forgotten.remove_until(until);
         }
-        while self.bytes > bytes_max || self.order.len() > 2 * self.rows.count + 64 {
+        while self.bytes > bytes_max || self.order.len() > 2 * self.rows.len() + 64 {
             let Some((frame, _)) = self.order.front() else {
                 return;
             };
@@ -178,8 +121,13 @@ impl Overlay {
             let Some((frame, key)) = self.order.pop_front() else {
                 return;
             };
-            let is_last = self.rows.get(&key).is_some_and(|row| row.frame == frame);
-            if is_last && let Some(gone) = self.rows.remove(&key) {
+            if self.rows.get(&key).is_none_or(|row| row.frame != frame) {
+                continue;
+            }
+            if self.bytes <= bytes_max {
+                // It is the newest of its key, and there is room: the order alone has grown long, by rows that were written again.
+                self.order.push_back((frame, key));
+            } else if let Some(gone) = self.rows.remove(&key) {
                 self.bytes -= cost(&key, &gone);
             }
         }
@@ -191,70 +139,13 @@ impl Overlay {
 }
 
 fn cost(key: &[u8], entry: &Entry) -> usize {
-    // The key stands in `order`, too; maps and vectors have their own.
-    2 * key.len() + entry.value.as_ref().map_or(0, Vec::len) + 192
+    // Maps and vectors have their own.
+    key.len() + entry.value.as_ref().map_or(0, Vec::len) + 192
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rows_in_parts_are_found_and_ranged_over_as_in_one_tree() {
-        let keys: [&[u8]; 9] = [
-            b"",
-            b"a",
-            b"a\0",
-            b"a\0\0\0",
-            b"a\0\0\0b",
-            b"abcd",
-            b"abcde",
-            b"abce",
-            b"\xff\xff\xff\xff\xff",
-        ];
-        let entry = || Entry {
-            frame: 1,
-            value: None,
-        };
-        let (mut rows, mut tree) = (Rows::default(), BTreeMap::new());
-        for key in keys {
-            assert!(rows.insert(key, entry()).is_none());
-            tree.insert(key.to_vec(), ());
-        }
-        let mut bounds = vec![Bound::Unbounded];
-        bounds.extend(
-            keys.iter()
-                .flat_map(|key| [Bound::Included(*key), Bound::Excluded(*key)]),
-        );
-        for (from, to) in bounds
-            .iter()
-            .flat_map(|from| bounds.iter().map(move |to| (*from, *to)))
-        {
-            let key_of = |bound| match bound {
-                Bound::Included(key) | Bound::Excluded(key) => Some(key),
-                Bound::Unbounded => None,
-            };
-            // A tree of the standard library takes no other ranges.
-            if key_of(from)
-                .zip(key_of(to))
-                .is_some_and(|(from, to)| from >= to)
-            {
-                continue;
-            }
-            let found: Vec<&Vec<u8>> = rows.range(from, to).map(|(key, _)| key).collect();
-            let expected: Vec<&Vec<u8>> = tree
-                .range::<[u8], _>((from, to))
-                .map(|(key, ())| key)
-                .collect();
-            assert_eq!(found, expected, "{from:?} to {to:?}");
-        }
-        for key in keys {
-            assert!(
-                rows.get(key).is_some() && rows.remove(key).is_some() && rows.get(key).is_none()
-            );
-        }
-        assert!(rows.count == 0 && rows.parts.is_empty());
-    }
 
     fn value(overlay: &Overlay, key: &[u8]) -> Option<Option<Vec<u8>>> {
         overlay.get(key).map(|entry| entry.value.clone())
@@ -299,6 +190,19 @@ mod tests {
         assert_eq!(overlay.forgotten_in(b"ac"), Some(6));
         overlay.shrink(6, 0);
         assert_eq!(overlay.forgotten_in(b"ac"), None);
+    }
+
+    #[test]
+    fn a_row_stays_while_there_is_room_however_often_others_are_written() {
+        let mut overlay = Overlay::default();
+        overlay.write(1, b"cold", Some(b"x"));
+        for frame in 2..10_000 {
+            overlay.write(frame, b"hot", Some(b"x"));
+            overlay.shrink(frame, 1 << 20);
+        }
+        assert_eq!(value(&overlay, b"cold"), Some(Some(b"x".to_vec())));
+        overlay.shrink(10_000, 0);
+        assert_eq!((overlay.bytes(), overlay.order.len()), (0, 0));
     }
 
     #[test]

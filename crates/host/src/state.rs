@@ -395,8 +395,8 @@ impl<'a> State<'a> {
             *known = Bound::Included(last.clone());
         }
         let (from, to) = (as_slice(&from), as_slice(&to));
-        let page_rows = page.rows.iter().map(|(key, value)| (key, Some(value)));
-        let mut merged: BTreeMap<&Vec<u8>, Option<&Vec<u8>>> = page_rows.collect();
+        let page_rows = page.rows.iter().map(|(key, value)| (&key[..], Some(value)));
+        let mut merged: BTreeMap<&[u8], Option<&Vec<u8>>> = page_rows.collect();
         let mut seen = self.seen;
         for (key, entry) in self.overlay.range(from, to) {
             merged.insert(key, entry.value.as_ref());
@@ -413,7 +413,7 @@ impl<'a> State<'a> {
         let rows = merged
             .into_iter()
             .filter_map(|(key, value)| Some((key, value?)));
-        let mut rows: Vec<(&Vec<u8>, &Vec<u8>)> = rows.collect();
+        let mut rows: Vec<(&[u8], &Vec<u8>)> = rows.collect();
         if key.is_back {
             rows.reverse();
         }

@@ -95,6 +95,8 @@ pub struct Full {
 pub struct Leading {
     reign: Option<Reign>,
     overlay: Overlay,
+    /// The share of what is kept in the overlay although the shelf has it.
+    kept_bytes: usize,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     /// By number: the commands that a fetch is for, and the first frame that nothing they were given may be older than.
@@ -130,6 +132,7 @@ impl Leading {
         Leading {
             reign: None,
             overlay: Overlay::default(),
+            kept_bytes: 0,
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             fetching: BTreeMap::new(),
@@ -504,7 +507,7 @@ impl Leading {
         let reign = self.reign.as_ref();
         let unchosen = reign.map_or(0, |reign| reign.end - reign.chosen);
         unchosen < core.bounds.unchosen_bytes_max
-            && self.overlay.bytes() < core.bounds.overlay_bytes_max
+            && self.overlay.bytes() < core.bounds.overlay_bytes_max + self.kept_bytes
     }
 
     /// Executes a command, unless rows have to be fetched first. ‡ What follows it in its order waits for it.

@@ -1,13 +1,14 @@
 //! All rows of a state, page by page, for readers who take long.
 //!
 //! ‡ No snapshot is kept for them: a tree would keep all that is written since in memory and on disk. An iterator keeps the memtables and the
-//! tables of the moment at which it was made, and nothing that came later.
+//! tables of the moment at which it was made, the cursor holds what was not flushed then, and neither has what came later.
 
 use std::sync::{Arc, Mutex};
 
-use lsm_tree::{Guard, IterGuardImpl};
+use lsm_tree::IterGuardImpl;
 
 use super::guarded::Guarded;
+use super::merged::Merged;
 use super::snapshots::Published;
 use super::{Tree, lock};
 use crate::{Applied, Page, PageBounds, Pages, Row, ShelfError, is_full};
@@ -19,18 +20,18 @@ pub(super) struct Following {
     discarded: Discarded,
     state: Published,
     /// `None` behind the last one.
-    items: Option<Items>,
+    rows: Option<Merged>,
     /// Had no room on the page before.
     next: Option<Row>,
 }
 
 impl Following {
-    pub fn new(tree: &Tree, state: &Published, items: Option<Items>) -> Following {
+    pub fn new(tree: &Tree, state: &Published, rows: Option<Merged>) -> Following {
         Following {
             guarded: tree.guarded.clone(),
             discarded: tree.discarded.clone(),
             state: state.clone(),
-            items,
+            rows,
             next: None,
         }
     }
@@ -39,12 +40,10 @@ impl Following {
         if let Some(row) = self.next.take() {
             return Ok(Some(row));
         }
-        let Some(items) = &mut self.items else {
+        let Some(rows) = &mut self.rows else {
             return Ok(None);
         };
-        for item in items {
-            let item = item.into_inner();
-            let (key, value) = item.map_err(|error| self.guarded.failed(error))?;
+        while let Some((key, value)) = rows.next().map_err(|error| self.guarded.failed(error))? {
             let key = key.get(1..).unwrap_or_default();
             if !self.state.forgotten.covers(key) {
                 return Ok(Some((key.to_vec(), value.to_vec())));
@@ -80,7 +79,7 @@ impl Pages for Following {
             Ok(())
         })?;
         if page.is_last {
-            self.items = None;
+            self.rows = None;
         }
         Ok(page)
     }
@@ -89,8 +88,8 @@ impl Pages for Following {
 impl Following {
     /// ‡ On the way of a flush: whoever lets go of the last one gives back the room of tables that were merged, which takes time.
     fn let_go(&mut self) {
-        if let Some(items) = self.items.take() {
-            self.discarded.add(items);
+        if let Some(rows) = self.rows.take() {
+            self.discarded.add(rows.into_items());
         }
     }
 }

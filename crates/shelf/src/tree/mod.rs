@@ -10,36 +10,40 @@
 //!        f │ prefix              nothing: that prefix is forgotten
 //! ```
 //!
-//! A batch goes into one memtable, its rows under rising sequence numbers, and readers see none of it before all is there:
-//! they read as of the sequence number that was published last. A memtable is sealed between two batches, so a table on disk
+//! A batch goes into one generation of what is [not flushed](unflushed), its rows under rising sequence numbers, and readers see none of it before all is
+//! there: they read as of the sequence number that was published last. A generation is sealed between two batches, so a table on disk
 //! ends at one of them, with the row that says at which.
 
 mod cursor;
 mod guarded;
+mod merged;
 mod note;
 mod open;
 mod pace;
 mod reading;
 mod room;
 mod snapshots;
+mod unflushed;
 mod upkeep;
 
 use std::fs;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lsm_tree::{AbstractTree, AnyTree, SequenceNumberCounter, TableId};
+use lsm_tree::{AbstractTree, AnyTree, SequenceNumberCounter, TableId, UserKey, UserValue};
 
 use super::forgotten::Forgotten;
 use super::{Applied, Batch, Figures, Identity, Shelf, ShelfError, Snapshot, Write};
 use cursor::Discarded;
 use guarded::Guarded;
+use merged::Merged;
 use pace::Pace;
 use reading::Rows;
 use room::Room;
 use snapshots::{Published, Snapshots};
+use unflushed::{Change, Unflushed, Within};
 
 const ROW: u8 = b'r';
 const APPLIED: &[u8] = b"a";
@@ -98,9 +102,12 @@ pub struct Tree {
     /// Tables with these numbers may be left over from a flush or a compaction that failed.
     left_over: Mutex<Option<Range<TableId>>>,
     durable: Mutex<Durable>,
-    /// The memory of what is applied and not flushed. The tree's own count is of all its versions that somebody reads, each with the same
+    unflushed: Unflushed,
+    /// The memory of rows that the tree has and that are not on disk. The tree's own count is of all its versions that somebody reads, each with the same
     /// rows again.
-    unflushed: AtomicU64,
+    drained_bytes: AtomicU64,
+    /// The first version of which a reader sees the memtable that is drained into.
+    rotated: AtomicU64,
     discarded: Discarded,
     guarded: Arc<Guarded>,
 }
@@ -124,6 +131,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn row(key: &[u8]) -> Vec<u8> {
     tagged(ROW, key)
+}
+
+fn key_of(tag: u8, key: &[u8]) -> UserKey {
+    UserKey::from(tagged(tag, key))
 }
 
 fn tagged(tag: u8, key: &[u8]) -> Vec<u8> {
@@ -169,14 +180,31 @@ impl Tree {
         })
     }
 
-    /// The rows of a prefix that there is no room to remember are deleted here and now. Returns the memory that this takes.
-    fn delete_below(&self, prefix: &[u8]) -> Result<u64, ShelfError> {
-        let (from, mut bytes) = (row(prefix), 0);
-        for item in self.tree.prefix(&from, self.sequence.get(), None) {
-            let key = lsm_tree::Guard::key(item).map_err(|error| self.guarded.failed(error))?;
-            bytes += self.tree.remove(key, self.sequence.next()).0;
+    /// The keys of a prefix that there is no room to remember, as far as batches before have them: their rows are deleted one by one.
+    fn keys_below(&self, prefix: &[u8]) -> Result<Vec<UserKey>, ShelfError> {
+        let from = row(prefix);
+        let to = super::behind(&from).map_or(Bound::Unbounded, Bound::Excluded);
+        let within = Within {
+            from: Bound::Included(from),
+            to,
+            is_back: false,
+        };
+        let mut rows = Merged::of(self, within, self.sequence.get());
+        let mut keys = Vec::new();
+        while let Some((key, _)) = rows.next().map_err(|error| self.guarded.failed(error))? {
+            keys.push(key);
         }
-        Ok(bytes)
+        Ok(keys)
+    }
+}
+
+impl Tree {
+    fn change(&self, key: UserKey, value: Option<&[u8]>) -> Change {
+        Change {
+            key,
+            since: self.sequence.next(),
+            value: value.map(UserValue::from),
+        }
     }
 }
 
@@ -192,31 +220,32 @@ impl Shelf for Tree {
         }
         let mut forgotten = writer.forgotten.clone();
         check_forgotten(batch, &forgotten)?;
-        let mut bytes = 0;
-        let written = self.guarded.run(|| {
+        let oldest = self.snapshots.oldest();
+        self.unflushed.let_go(oldest);
+        let mut changes = Vec::with_capacity(batch.writes().len() + 1);
+        self.guarded.run(|| {
             for write in in_order_of_keys(batch) {
                 match write {
                     Write::Put { key, value } => {
-                        let next = self.sequence.next();
-                        bytes += self.tree.insert(row(key), value.as_slice(), next).0;
+                        changes.push(self.change(key_of(ROW, key), Some(value)));
                     }
-                    Write::Delete { key } => {
-                        bytes += self.tree.remove(row(key), self.sequence.next()).0;
-                    }
+                    Write::Delete { key } => changes.push(self.change(key_of(ROW, key), None)),
                     Write::Forget { prefix } if forgotten.len() < self.settings.forgotten_max => {
-                        let next = self.sequence.next();
-                        bytes += self.tree.insert(tagged(FORGOTTEN, prefix), [], next).0;
-                        Arc::make_mut(&mut forgotten).add(prefix, next);
+                        let change = self.change(key_of(FORGOTTEN, prefix), Some(&[]));
+                        Arc::make_mut(&mut forgotten).add(prefix, change.since);
+                        changes.push(change);
                     }
-                    Write::Forget { prefix } => bytes += self.delete_below(prefix)?,
+                    Write::Forget { prefix } => {
+                        self.unflushed.write(changes.drain(..), oldest);
+                        let keys = self.keys_below(prefix)?;
+                        changes.extend(keys.into_iter().map(|key| self.change(key, None)));
+                    }
                 }
             }
-            let next = self.sequence.next();
-            bytes += self.tree.insert(APPLIED, applied.encode(), next).0;
             Ok(())
-        });
-        self.unflushed.fetch_add(bytes, Ordering::Relaxed);
-        written?;
+        })?;
+        changes.push(self.change(UserKey::from(APPLIED), Some(&applied.encode())));
+        self.unflushed.write(changes, oldest);
         writer.applied = applied;
         writer.forgotten = forgotten.clone();
         self.snapshots.publish(Published {
@@ -285,8 +314,8 @@ impl Shelf for Tree {
     }
 }
 
-/// The writes in the order of their keys, as long as it does not matter, and those of one key in theirs. Each insert goes down a list of all rows in memory,
-/// and neighbours go the same way: what they need is in the processor's caches.
+/// The writes in the order of their keys, as long as it does not matter, and those of one key in theirs. Neighbours go the same way down a tree of all rows in
+/// memory: what they need is in the processor's caches.
 fn in_order_of_keys(batch: &Batch) -> Vec<&Write> {
     let mut writes: Vec<&Write> = batch.writes().iter().collect();
     let forgets = |write: &&Write| matches!(write, Write::Forget { .. });

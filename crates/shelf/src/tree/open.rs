@@ -16,6 +16,7 @@ use super::guarded::Guarded;
 use super::pace::{Pace, Paced};
 use super::room::Room;
 use super::snapshots::{Published, Snapshots};
+use super::unflushed::Unflushed;
 use super::{APPLIED, Durable, FORGOTTEN, ROW, Settings, Tree, Writer, lock};
 use crate::forgotten::Forgotten;
 use crate::{Applied, Identity, ShelfError};
@@ -149,7 +150,9 @@ impl Tree {
             is_closed: AtomicBool::new(false),
             left_over: Mutex::default(),
             durable: Mutex::new(durable),
-            unflushed: AtomicU64::new(0),
+            unflushed: Unflushed::default(),
+            drained_bytes: AtomicU64::new(0),
+            rotated: AtomicU64::new(0),
             discarded: Discarded::default(),
             guarded,
         })

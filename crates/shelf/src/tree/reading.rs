@@ -2,10 +2,12 @@
 
 use std::ops::Bound;
 
-use lsm_tree::{AbstractTree, Guard, IterGuardImpl};
+use lsm_tree::{AbstractTree, Guard};
 
-use super::cursor::{Following, Items};
+use super::cursor::Following;
+use super::merged::Merged;
 use super::snapshots::Reading;
+use super::unflushed::Within;
 use super::{ROW, Tree, row};
 use crate::{Applied, Cursor, Page, PageBounds, ShelfError, Snapshot, is_empty_range, is_full};
 
@@ -26,8 +28,15 @@ impl Snapshot for Rows<'_> {
         }
         let guarded = &self.tree.guarded;
         guarded.run(|| {
-            let value = self.tree.tree.get(row(key), state.version);
-            let value = value.map_err(|error| guarded.failed(error))?;
+            let key = row(key);
+            // ‡ What is not flushed is looked at first: it goes from there to the tree.
+            let value = match self.tree.unflushed.get(&key, state.version) {
+                Some(value) => value,
+                None => {
+                    let value = self.tree.tree.get(key, state.version);
+                    value.map_err(|error| guarded.failed(error))?
+                }
+            };
             Ok(value.map(|value| value.to_vec()))
         })
     }
@@ -38,7 +47,7 @@ impl Snapshot for Rows<'_> {
         to: Bound<&[u8]>,
         max: PageBounds,
     ) -> Result<Page, ShelfError> {
-        self.page(from, to, max, |items| items.next())
+        self.page(from, to, max, false)
     }
 
     fn scan_back(
@@ -47,28 +56,31 @@ impl Snapshot for Rows<'_> {
         to: Bound<&[u8]>,
         max: PageBounds,
     ) -> Result<Page, ShelfError> {
-        self.page(from, to, max, |items| items.next_back())
+        self.page(from, to, max, true)
     }
 
     fn cursor(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Cursor, ShelfError> {
-        let Tree { tree, guarded, .. } = self.tree;
         let state = &self.reading.state;
-        let items = match is_empty_range(from, to) {
+        let rows = match is_empty_range(from, to) {
             true => None,
-            false => Some(guarded.run(|| Ok(tree.range(stored(from, to), state.version, None)))?),
+            false => Some(self.tree.guarded.run(|| {
+                let mut rows = Merged::of(self.tree, stored(from, to, false), state.version);
+                // ‡ Nobody keeps this version for the cursor once the snapshot is gone.
+                rows.hold();
+                Ok(rows)
+            })?),
         };
-        Ok(Box::new(Following::new(self.tree, state, items)))
+        Ok(Box::new(Following::new(self.tree, state, rows)))
     }
 }
 
 impl Rows<'_> {
-    /// `next` takes rows from one end of the range, or from the other.
     fn page(
         &self,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
         max: PageBounds,
-        next: impl Fn(&mut Items) -> Option<IterGuardImpl>,
+        is_back: bool,
     ) -> Result<Page, ShelfError> {
         let state = &self.reading.state;
         let mut page = Page {
@@ -79,13 +91,11 @@ impl Rows<'_> {
         if is_empty_range(from, to) {
             return Ok(page);
         }
-        let Tree { tree, guarded, .. } = self.tree;
+        let guarded = &self.tree.guarded;
         guarded.run(|| {
             let mut bytes = 0;
-            let mut items = tree.range(stored(from, to), state.version, None);
-            while let Some(item) = next(&mut items) {
-                let item = item.into_inner();
-                let (key, value) = item.map_err(|error| guarded.failed(error))?;
+            let mut rows = Merged::of(self.tree, stored(from, to, is_back), state.version);
+            while let Some((key, value)) = rows.next().map_err(|error| guarded.failed(error))? {
                 let key = key.get(1..).unwrap_or_default();
                 if state.forgotten.covers(key) {
                     continue;
@@ -103,7 +113,7 @@ impl Rows<'_> {
 }
 
 /// Bounds among all that a tree has.
-fn stored(from: Bound<&[u8]>, to: Bound<&[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+fn stored(from: Bound<&[u8]>, to: Bound<&[u8]>, is_back: bool) -> Within {
     let from = match from {
         Bound::Unbounded => Bound::Included(vec![ROW]),
         bound => bound.map(row),
@@ -112,7 +122,7 @@ fn stored(from: Bound<&[u8]>, to: Bound<&[u8]>) -> (Bound<Vec<u8>>, Bound<Vec<u8
         Bound::Unbounded => Bound::Excluded(vec![ROW + 1]),
         bound => bound.map(row),
     };
-    (from, to)
+    Within { from, to, is_back }
 }
 
 impl Tree {

@@ -273,6 +273,7 @@ impl Leading {
             .min()
             .filter(|_| !mutation::is(Mutation::HostForgetsLaterWrites));
         let until = oldest.unwrap_or(u64::MAX).min(applied);
+        self.kept_bytes = kept_bytes;
         self.overlay.shrink(until, kept_bytes);
     }
 }
