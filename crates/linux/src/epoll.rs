@@ -3,16 +3,20 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use ops::{ConnId, Time};
 pub(crate) use rustix::event::epoll::EventFlags;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 
 use crate::clock;
 
 const EVENTS_PER_WAIT: usize = 256;
+
+/// epoll counts milliseconds: what is due sooner than some of them is waited for by a call that counts nanoseconds.
+const SHORT_US: Range<u64> = 1..4_000;
 
 /// Tokens with this bit are the kernel's own; the others are connections.
 const OWN: u64 = 1 << 63;
@@ -81,14 +85,16 @@ impl Epoll {
 
     /// Waits for an event until `deadline`, or without end; an interrupted wait reports none.
     pub fn wait(&mut self, deadline: Option<Time>) -> io::Result<()> {
-        let timeout = deadline.map(|deadline| {
-            let left_us = (deadline - clock::now()).as_micros() as u64;
-            // Rounded up: who wakes before the deadline only has to wait again.
-            let millis = left_us.div_ceil(1_000).min(3_600_000);
-            Timespec {
-                tv_sec: (millis / 1_000) as i64,
-                tv_nsec: (millis % 1_000 * 1_000_000) as i64,
-            }
+        let mut left_us = deadline.map(|deadline| (deadline - clock::now()).as_micros() as u64);
+        if let Some(left) = left_us.as_mut().filter(|left| SHORT_US.contains(left)) {
+            self.wait_shortly(*left)?;
+            *left = 0;
+        }
+        // Rounded up: who wakes before the deadline only has to wait again.
+        let millis = left_us.map(|left| left.div_ceil(1_000).min(3_600_000));
+        let timeout = millis.map(|millis| Timespec {
+            tv_sec: (millis / 1_000) as i64,
+            tv_nsec: (millis % 1_000 * 1_000_000) as i64,
         });
         let mut raw = [const { MaybeUninit::uninit() }; EVENTS_PER_WAIT];
         let reported = match epoll::wait(&self.epoll, &mut raw, timeout.as_ref()) {
@@ -102,6 +108,19 @@ impl Epoll {
             flags: event.flags,
         }));
         Ok(())
+    }
+
+    /// Waits until there is an event, or for so many microseconds.
+    fn wait_shortly(&self, micros: u64) -> io::Result<()> {
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: (micros * 1_000) as i64,
+        };
+        let mut fds = [PollFd::new(&*self.epoll, PollFlags::IN)];
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// What the last wait reported.

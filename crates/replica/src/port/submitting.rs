@@ -65,6 +65,7 @@ impl Log {
             return Err(NotNow::Later);
         }
         pending.extend(bytes);
+        self.port.writing.on_submitted();
         let end = self.ingest.proposed() + self.port.writing.pending.len() as u64;
         self.propose_submitted(env);
         Ok(end)
@@ -73,6 +74,10 @@ impl Log {
     /// ‡ Proposes submitted bytes, bounded as clients' bytes are: by what may be unchosen, by the ring, and
     /// by the disk's queue. A batch costs three disks a write and each of them messages, be it of one command or of fifty.
     pub(crate) fn propose_submitted(&mut self, env: &mut Env) {
+        let is_behind = self.core.engine.first_unchosen() < self.core.engine.proposed_up_to();
+        if !is_behind {
+            self.port.writing.on_chosen(env.now);
+        }
         while !self.port.writing.pending.is_empty() && self.guest_has_begun() {
             let is_behind = self.core.engine.first_unchosen() < self.core.engine.proposed_up_to();
             if self.port.writing.gathers(env.now, is_behind) {
@@ -95,7 +100,7 @@ impl Log {
             let count = pending.len().min(PAYLOAD_MAX).min(room);
             let bytes = first_bytes(pending, count);
             pending.drain(..count);
-            self.port.writing.on_proposed();
+            self.port.writing.on_proposed(env.now);
             let position = self.ingest.on_guest_proposes(count);
             let batch = env.batch_of(&bytes);
             let digest = formats::digest(&batch[RECORD_HEADER..RECORD_HEADER + count]);
@@ -109,8 +114,7 @@ impl Log {
             return None;
         }
         let stream = self.port.writing.begun.take()?;
-        self.port.writing.pending.clear();
-        self.port.writing.on_proposed();
+        self.port.writing.drop_pending();
         Some(stream)
     }
 
