@@ -177,6 +177,10 @@ pub fn a_node_beside_others_that_do_not_vote_is_cut_off_all_the_same() {
     for _ in 0..2 {
         stage.add_node();
     }
+    // One that asks to join once more, since it did not hear the answer, would need a token.
+    stage.wait("the two to have joined", |look| {
+        (3..5).all(|index| look.view_of(index, LOG).is_some())
+    });
     let root = ask_for_tokens(&mut stage);
     let ci = token("ci", 2);
     put(&mut stage, By::Token(&root), &ci, "read on log/main");
