@@ -21,6 +21,7 @@ mod control;
 mod data;
 mod error;
 mod heartbeat;
+mod outline;
 
 use super::codec::{DecodeError, Encode, Reader};
 use crate::LogId;
@@ -33,6 +34,7 @@ pub use control::{
 pub use data::{BytesHeader, DATA_HEADER, DataHeader, ProposeHeader, ProposedValue};
 pub use error::FrameError;
 pub use heartbeat::{Heartbeat, TOLD_MAX, Told};
+pub use outline::{OUTLINE, OUTLINE_MAX, Outline};
 
 impl Encode for LogId {
     const BYTES_MIN: usize = 4;

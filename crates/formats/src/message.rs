@@ -10,6 +10,30 @@ use paxos::{
 
 use super::codec::{DecodeError, Encode, Reader};
 
+/// What a message with that tag is for people.
+pub(crate) fn tag_name(tag: u8) -> &'static str {
+    match tag {
+        1 => "seek votes",
+        2 => "offer vote",
+        3 => "offer catch-up",
+        4 => "request state",
+        5 => "state",
+        6 => "prepare",
+        7 => "promise",
+        8 => "refuse",
+        10 => "accepted",
+        11 => "leader status",
+        12 => "follower status",
+        13 => "confirm",
+        14 => "confirmed",
+        15 => "release",
+        16 => "released",
+        17 => "ask barrier",
+        18 => "barrier",
+        _ => "unknown",
+    }
+}
+
 impl Encode for Message {
     const BYTES_MIN: usize = 1;
 

@@ -8,11 +8,13 @@
 //!   list · show      every table, figure and claim of three papers
 //!   ramp · report    their experiments again, and pages of runs that were kept
 //!   node      the node of `logberg`, whose disk fails when it is told to; torture starts it
+//!   nodes-together   nodes of one process, which have queues between them
 //!   guest-node  one of the processes of `bench guest`
 //! ```
 
 mod arguments;
 mod benches;
+mod carriers;
 mod commands;
 mod global;
 mod study;

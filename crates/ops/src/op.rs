@@ -338,3 +338,25 @@ pub trait Machine {
     fn deadline(&self) -> Option<Time>;
     fn is_finished(&self) -> bool;
 }
+
+impl<M: Machine + ?Sized> Machine for &mut M {
+    fn handle(&mut self, now: Time, completion: Completion) {
+        (**self).handle(now, completion);
+    }
+
+    fn on_time(&mut self, now: Time) {
+        (**self).on_time(now);
+    }
+
+    fn poll_op(&mut self) -> Option<Op> {
+        (**self).poll_op()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        (**self).deadline()
+    }
+
+    fn is_finished(&self) -> bool {
+        (**self).is_finished()
+    }
+}

@@ -47,7 +47,7 @@ const ARROWS: [(&str, &[&str]); 38] = [
         &["formats", "letters", "ops", "paxos", "shelf", "slots"],
     ),
     // A crate around the node.
-    ("carrier", &["ops"]),
+    ("carrier", &["formats", "ops"]),
     // Crates that perform.
     ("shelf", &[]),
     ("splice", &[]),

@@ -17,6 +17,7 @@ use terminal::show;
 use wire::NodeKind;
 use wire::quantity;
 
+use crate::carry::Carry;
 use crate::process::Around;
 use crate::settings::{DEFAULT_ADMIN, Settings};
 use crate::{door, process, streams};
@@ -264,6 +265,16 @@ impl Arguments {
     /// Runs until somebody ends it. The settings change the mover and the ink of `kernel`, and nothing else. `token`: shown
     /// to the nodes that it joins.
     pub fn run(self, kernel: KernelConfig, token: Option<Credential>) -> Result<()> {
+        self.run_carried(kernel, token, None)
+    }
+
+    /// As [`Arguments::run`], with something of the lab between the node and its kernel.
+    pub fn run_carried(
+        self,
+        kernel: KernelConfig,
+        token: Option<Credential>,
+        carry: Option<Box<dyn Carry>>,
+    ) -> Result<()> {
         let print = self.print_config;
         let (speaks, lag) = (self.speaks, self.lag);
         if let Some(parent) = self.die_with_parent {
@@ -320,6 +331,7 @@ impl Arguments {
             door,
             streams,
             lag,
+            carry,
         };
         process::serve(config, kernel, around)
     }

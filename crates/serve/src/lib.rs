@@ -7,9 +7,11 @@
 //! ```
 //!
 //! The caller hands in the kernel's configuration. The settings change its mover and its ink and nothing
-//! else: no argument, no file and no environment variable that is read here makes a disk fail.
+//! else: no argument, no file and no environment variable that is read here makes a disk fail. Nor does any carry what
+//! nodes say by another way than the kernel's: who hands in a [`Carry`] does.
 
 mod arguments;
+mod carry;
 mod chains;
 mod config;
 mod door;
@@ -28,6 +30,7 @@ mod admin;
 use std::sync::LazyLock;
 
 pub use arguments::{Arguments, HELP};
+pub use carry::{Carry, Seat};
 
 /// The program's version, and that of all it writes and sends.
 pub fn version() -> &'static str {

@@ -14,9 +14,11 @@ use linux::{Ink, Kernel, KernelConfig, PostOffice, UNIX};
 use node::config::{NodeConfig, Start};
 use node::hosted::Hosts;
 use node::{Node, StartError};
+use ops::Machine;
 use store::ManifestError;
 use terminal::exit::{Failure, Kind};
 
+use crate::carry::{Carry, Seat};
 use crate::secure::{self, Secure};
 use crate::sockets::{Inner, MAY_ALL, Strangers};
 use crate::{admin, door, in_memory, listening, sockets, streams};
@@ -56,6 +58,8 @@ pub struct Around<'a> {
     pub streams: Option<streams::Settings>,
     /// What the node sends to other nodes arrives so much later.
     pub lag: Option<Lag>,
+    /// Carries what nodes send each other.
+    pub carry: Option<Box<dyn Carry>>,
 }
 
 /// Runs a node until it ends, and says why if that is no good end.
@@ -72,6 +76,7 @@ pub fn serve(
         door,
         mut streams,
         lag,
+        mut carry,
     }: Around<'_>,
 ) -> Result<()> {
     if kernel.ink == Ink::Ram {
@@ -95,6 +100,11 @@ pub fn serve(
         files.map_or(usize::MAX, |limit| limit as usize),
         &config.wires,
     )?;
+    if carry.is_some() && tls.is_some() {
+        return Err(
+            Failure::usage("what nodes say is carried in plain text: leave --tls out").into(),
+        );
+    }
     config.nodes_show_certificates = tls.as_ref().is_some_and(Secure::is_required);
     if let Some(streams) = &mut streams {
         streams.tls = tls.as_ref().map(Secure::for_http);
@@ -129,6 +139,16 @@ pub fn serve(
             let refusal = secure::plain_refused();
             _acceptors.push(tls.accept_at(&mut kernel, address, refusal)?);
         }
+    }
+    if let Some(carry) = &mut carry {
+        let listen = config.listen.clone();
+        let office = office.clone();
+        let seat = Seat {
+            listen,
+            bound,
+            office,
+        };
+        carry.set_up(&mut kernel, &seat)?;
     }
     let rights = Arc::new(RightsBoard::default());
     let inner = Inner::of(own, &config.directory, bound).by(transport.clone());
@@ -210,14 +230,21 @@ pub fn serve(
         }
     };
     warn_of_other_clusters(node.cluster(), servers, data, transport);
-    let ran = match lag.filter(|lag| !lag.is_zero()) {
+    let now = linux::now();
+    let mut late;
+    let machine: &mut dyn Machine = match lag.filter(|lag| !lag.is_zero()) {
         Some(lag) => {
             tracing::warn!(%lag, "what this node sends to other nodes is held back: this is for trying out");
-            let now = linux::now();
-            let mut late = Late::new(&mut node, lag, now.as_micros(), now);
-            kernel.run(&mut late)
+            late = Late::new(&mut node, lag, now.as_micros(), now);
+            &mut late
         }
-        None => kernel.run(&mut node),
+        None => &mut node,
+    };
+    let ran = match &mut carry {
+        Some(carry) => carry
+            .around(machine)
+            .and_then(|mut carried| Ok(kernel.run(&mut *carried)?)),
+        None => kernel.run(machine).map_err(anyhow::Error::from),
     };
     let ran = ran.context("the event loop failed");
     // Their states are flushed once the node hands out nothing more.

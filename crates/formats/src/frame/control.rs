@@ -186,7 +186,7 @@ pub struct ControlPrefix {
     body_checksum: u32,
 }
 
-const ENGINE: u8 = 1;
+pub(super) const ENGINE: u8 = 1;
 const HEARTBEAT: u8 = 2;
 const FETCH_BYTES: u8 = 3;
 const BYTES_NOT_HERE: u8 = 4;
@@ -205,6 +205,32 @@ const WANT_SLOTS: u8 = 16;
 const LEADS: u8 = 17;
 const ASK_DIRECTOR: u8 = 18;
 const TELL_DIRECTOR: u8 = 19;
+
+/// What a frame of that kind is for people.
+pub(super) fn kind_name(kind: u8) -> &'static str {
+    match kind {
+        ENGINE => "engine message",
+        HEARTBEAT => "heartbeat",
+        FETCH_BYTES => "fetch bytes",
+        BYTES_NOT_HERE => "bytes not here",
+        ASK_DIGEST => "ask digest",
+        TELL_DIGEST => "tell digest",
+        PART => "part of a frame",
+        WISHES => "wishes",
+        PAST => "past",
+        STAND => "stand",
+        ASK_PIECE => "ask piece",
+        TELL_PIECE => "tell piece",
+        ASK_GROUP => "ask group",
+        TELL_GROUP => "tell group",
+        SERVES => "serves",
+        WANT_SLOTS => "want slots",
+        LEADS => "leads",
+        ASK_DIRECTOR => "ask director",
+        TELL_DIRECTOR => "tell director",
+        _ => "unknown",
+    }
+}
 
 pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
     let mut out = vec![0; CONTROL_PREFIX];

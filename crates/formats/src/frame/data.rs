@@ -59,6 +59,15 @@ pub struct BytesHeader {
 const PROPOSE: u8 = 1;
 const BYTES: u8 = 2;
 
+/// What a frame of that kind is for people.
+pub(super) fn kind_name(kind: u8) -> &'static str {
+    match kind {
+        PROPOSE => "propose",
+        BYTES => "bytes",
+        _ => "unknown",
+    }
+}
+
 impl DataHeader {
     pub fn log(&self) -> LogId {
         match self {

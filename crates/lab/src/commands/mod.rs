@@ -5,6 +5,7 @@ mod bench;
 mod guest_node;
 mod list;
 mod node;
+mod nodes_together;
 mod sim;
 mod torture;
 
@@ -29,6 +30,8 @@ pub enum Command {
     #[command(hide = true)]
     Node(Box<node::Arguments>),
     #[command(hide = true)]
+    NodesTogether(nodes_together::Arguments),
+    #[command(hide = true)]
     GuestNode(guest_node::Arguments),
 }
 
@@ -36,7 +39,7 @@ impl Command {
     /// The log level of a command unless somebody asks for another. A simulated node is in trouble all the time.
     pub fn usual_log(&self) -> &'static str {
         match self {
-            Self::Node(_) | Self::GuestNode(_) => "info",
+            Self::Node(_) | Self::NodesTogether(_) | Self::GuestNode(_) => "info",
             Self::Sim(_) => "off",
             _ => "warn",
         }
@@ -55,6 +58,7 @@ impl Command {
             Self::All(arguments) => arguments.run(global.json),
             Self::Report(report) => report.run(),
             Self::Node(arguments) => arguments.run(),
+            Self::NodesTogether(arguments) => arguments.run(),
             Self::GuestNode(arguments) => arguments.run(),
         }
     }

@@ -7,6 +7,8 @@ use clap::Args;
 use linux::KernelConfig;
 use terminal::exit::Failure;
 
+use crate::carriers::Transport;
+
 /// Run one node of a cluster, with a disk that fails when it is told to
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -22,6 +24,12 @@ pub struct Arguments {
     /// The disk fails as this file says, which is read at each durable write (crates/linux/src/fault_file.rs)
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
+    /// What carries between this node and the others, which have the same
+    #[arg(long, value_name = "TRANSPORT", value_enum, default_value = "tcp")]
+    carry: Transport,
+    /// With --carry unix: the sockets of all nodes are in this directory
+    #[arg(long, value_name = "DIR")]
+    sockets: Option<PathBuf>,
     /// Break this rule, of a program that was built with the feature `mutations`
     #[arg(long, value_name = "RULE", hide = true)]
     mutate: Option<String>,
@@ -37,7 +45,12 @@ impl Arguments {
             tracing::warn!(file = %file.display(), "the disk fails as this file says");
         }
         kernel.faults.file = self.faults;
-        self.node.run(kernel, None)
+        let carry = self.carry.carry(self.sockets)?;
+        if carry.is_some() {
+            let by = self.carry.name();
+            tracing::warn!(by, "what nodes say is carried as the lab has it");
+        }
+        self.node.run_carried(kernel, None, carry)
     }
 }
 

@@ -30,3 +30,6 @@ mod rounds;
 pub mod run;
 mod statistics;
 pub mod zcp;
+
+#[cfg(test)]
+pub use rounds::Draw;

@@ -105,6 +105,12 @@ impl Draw {
         mixed ^ (mixed >> 31)
     }
 
+    /// A number below that one, or 0.
+    #[cfg(test)]
+    pub fn below(&mut self, most: u64) -> u64 {
+        self.next() % most.max(1)
+    }
+
     /// `None`: there are none.
     pub fn one_of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         let count = all.len().max(1) as u64;

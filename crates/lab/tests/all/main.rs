@@ -6,6 +6,7 @@ mod documented;
 mod measured;
 
 mod bench;
+mod carriers;
 mod documents;
 mod node;
 mod sim;

@@ -1,5 +1,6 @@
 //! An experiment: its variants at each place of the x axis.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Result;
@@ -8,6 +9,7 @@ use testbed::scratch::{Scratch, go_on};
 use testbed::watch::Watch;
 
 use super::clusters::{Ink, Kind, Variant};
+use crate::carriers::{self, Transport};
 use crate::study::common::{Common, new_run};
 use crate::study::published::{self, Number};
 use crate::study::rounds::{COUNTED, Draw, Proposer, Samples, take_turns};
@@ -34,7 +36,11 @@ pub struct Experiment<'a> {
     published: Vec<Number>,
 }
 
+/// Frames by kind.
+type Counted = BTreeMap<String, carrier::Amount>;
+
 struct Found {
+    counts: BTreeMap<String, u64>,
     cells: Vec<Cell>,
     pairs: Vec<Pair>,
     complete: bool,
@@ -85,10 +91,15 @@ impl<'a> Experiment<'a> {
                 let mut appends = taken(&mut variants);
                 for size in sizes {
                     watch.says(format!("{size} B"));
+                    let before = self.counts(&variants)?;
                     let complete =
                         self.turns(&mut appends, *size, draw, watch, |ids, samples| {
                             self.note(found, *size as f64, ids, samples, true);
                         })?;
+                    let after = self.counts(&variants)?;
+                    if let (true, Some(before), Some(after)) = (complete, before, after) {
+                        self.note_counts(found, *size, &before, &after);
+                    }
                     if !complete {
                         break;
                     }
@@ -193,7 +204,27 @@ impl<'a> Experiment<'a> {
         Ok(complete)
     }
 
-    /// Whether it differs from the base by its ink alone.
+    /// The frames so far of the first variant that counts them.
+    fn counts(&self, variants: &[Variant]) -> Result<Option<Counted>> {
+        let counts = |(_, kind): &&(String, Kind)| kind.transport == Transport::Count;
+        let mut all = self.variants.iter().zip(variants);
+        let found = all.find(|(named, _)| counts(named));
+        let counted = found.map(|(_, variant)| carriers::counts_of(variant.addresses()));
+        counted.transpose()
+    }
+
+    fn note_counts(&self, found: &mut Found, size: u64, before: &Counted, after: &Counted) {
+        let proposals = u64::from(self.rounds()) * (COUNTED as u64 + 1);
+        for (kind, amount) in carriers::by_kind(before, after) {
+            let hundredfold = amount.frames * 100 / proposals;
+            let frames = format!("{size} B: {kind}, frames of 100 proposals");
+            found.counts.insert(frames, hundredfold);
+            let bytes = format!("{size} B: {kind}, bytes of a proposal");
+            found.counts.insert(bytes, amount.bytes / proposals);
+        }
+    }
+
+    /// Whether it differs from the base by its ink and transport alone.
     fn is_like_the_base(&self, id: &str) -> bool {
         let lag = |wanted: &str| {
             let found = self.variants.iter().find(|(id, _)| id == wanted);
@@ -256,6 +287,7 @@ impl<'a> Experiment<'a> {
         let steps = u64::from(self.rounds()) * self.variants.len() as u64 * places as u64;
         let watch = Watch::new(steps);
         let mut found = Found {
+            counts: BTreeMap::new(),
             cells: Vec::new(),
             pairs: Vec::new(),
             complete: true,
@@ -290,6 +322,7 @@ impl<'a> Experiment<'a> {
             .iter()
             .map(|(id, kind)| kind.told(id))
             .collect();
+        run.counts = found.counts;
         run.cells = found.cells;
         run.pairs = found.pairs;
         run.published = self.published.iter().filter_map(Published::of).collect();

@@ -12,6 +12,8 @@
 mod clusters;
 mod decrees;
 mod measured;
+mod together;
+mod transports;
 mod workload;
 
 use anyhow::Result;
@@ -21,10 +23,12 @@ use wire::quantity;
 
 use clusters::{Ink, Kind as Variant};
 use measured::Experiment;
+use transports::Transports;
 
 use super::common::{Common, finish};
 use super::run::Checked;
 use super::statistics;
+use crate::carriers::Transport;
 
 const SIZE: &str = "\
 Four clusters of three nodes live at once; in each round each of them agrees on five proposals of one size, the first of which does
@@ -32,8 +36,13 @@ not count, in an order that is drawn. disk: every byte is durable on a majority 
 program on a file system in memory, which is what the paper called disk. ram: nothing is written anywhere. ram-again is ram once
 more: a run that tells the two apart proves nothing.
 
+With --transports RAM and disk are measured by each way between nodes: tcp; unix, sockets of this machine; memory, queues between nodes of one
+process, which no transport can beat; grpc-unary, a call for each send, as the paper had it; grpc-stream, a stream for each connection. count is tcp
+whose frames are counted, which is to cost nothing.
+
 Example: two minutes, and a page with the published numbers beside ours
-  logberg-lab ramp size --quick --report size.html";
+  logberg-lab ramp size --quick --report size.html
+  logberg-lab ramp size --quick --transports tcp,unix,memory,grpc-unary,grpc-stream --report transports.html";
 
 const MACHINES: &str = "\
 As `ramp size` does, with 1 KB and more and more nodes, which all vote. All of them share this machine, as they did in the paper.
@@ -80,6 +89,8 @@ pub struct Size {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=clusters::MACHINES_MAX))]
     machines: u32,
     #[command(flatten)]
+    transports: Transports,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -91,6 +102,8 @@ pub struct Machines {
     /// Bytes of a proposal
     #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = quantity::at_least_one)]
     size: u64,
+    #[command(flatten)]
+    transports: Transports,
     #[command(flatten)]
     common: Common,
 }
@@ -106,6 +119,8 @@ pub struct Latency {
     /// Bytes of a proposal
     #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = quantity::at_least_one)]
     size: u64,
+    #[command(flatten)]
+    transports: Transports,
     #[command(flatten)]
     common: Common,
 }
@@ -137,17 +152,39 @@ impl Size {
             ([], false) => vec![10, 100, 1_000, 10_000, 100_000, 1_000_000],
             (given, _) => given.to_vec(),
         };
-        let variants = [Ink::Disk, Ink::PageCache, Ink::Ram].map(Variant::plain);
+        self.transports.check()?;
+        let inks: &[Ink] = match self.transports.are_said() {
+            true => &[Ink::Disk, Ink::Ram],
+            false => &[Ink::Disk, Ink::PageCache, Ink::Ram],
+        };
+        let variants = self.transports.of(inks);
         let mut experiment = Experiment::new("ramp size", "bytes", &self.common, &variants, "ram");
         experiment.published("4.1.1", &["disk", "ram"]);
+        if self.transports.has(Transport::GrpcUnary) {
+            experiment.published("4.1.2", &["disk", "ram"]);
+        }
+        for (a, b) in self.transports.pairs(inks) {
+            experiment.also_pair(&a, &b);
+        }
         let run = experiment.by_size(self.machines, &sizes)?;
         finish(run, &self.common, (json, report), |run| {
             let at = |a: &str, x| run.pair(a, "ram", x);
+            let streams = |x| run.pair("ram+grpc-stream", "ram+grpc-unary", x);
             let checks = [
                 ("disk/ram at 10 B", at("disk", 10.0)),
                 ("disk/ram at 1 KB", at("disk", 1e3)),
                 ("disk/ram at 1 MB", at("disk", 1e6)),
                 ("page-cache/ram at 1 KB", at("page-cache", 1e3)),
+                ("grpc-unary/tcp at 1 KB", at("ram+grpc-unary", 1e3)),
+                (
+                    "grpc-unary/tcp at 1 KB, as there",
+                    at("ram+grpc-unary", 1e3),
+                ),
+                ("grpc-unary/tcp at 1 MB", at("ram+grpc-unary", 1e6)),
+                ("grpc-stream/grpc-unary at 1 KB", streams(1e3)),
+                ("memory/tcp at 1 KB", at("ram+memory", 1e3)),
+                ("unix/tcp at 1 KB", at("ram+unix", 1e3)),
+                ("count/tcp at 1 KB", at("ram+count", 1e3)),
             ];
             let checks = checks
                 .into_iter()
@@ -161,9 +198,14 @@ impl Machines {
     fn run(self, json: bool) -> Result<()> {
         let report = self.common.report.open()?;
         let machines = or(&self.machines, self.common.quick, &[3, 9], &[3, 10, 20]);
-        let variants = [Ink::Disk, Ink::Ram].map(Variant::plain);
+        self.transports.check()?;
+        let inks = [Ink::Disk, Ink::Ram];
+        let variants = self.transports.of(&inks);
         let mut experiment =
             Experiment::new("ramp machines", "machines", &self.common, &variants, "ram");
+        for (a, b) in self.transports.pairs(&inks) {
+            experiment.also_pair(&a, &b);
+        }
         experiment.published("4.1.3 disk", &["1 proposer"]);
         experiment.published("4.1.3 ram", &["1 proposer"]);
         let run = experiment.by_machines(&machines, self.size)?;
@@ -192,8 +234,9 @@ impl Latency {
     fn run(self, json: bool) -> Result<()> {
         let report = self.common.report.open()?;
         let machines = or(&self.machines, self.common.quick, &[3], &[3, 10]);
-        let plain = [Ink::Disk, Ink::Ram].map(Variant::plain);
-        let late = [Ink::Disk, Ink::Ram].map(|ink| Variant::late(ink, self.lag));
+        self.transports.check()?;
+        let plain = self.transports.of(&[Ink::Disk, Ink::Ram]);
+        let late = plain.iter().map(|kind| kind.later(self.lag)).collect();
         let variants = [plain, late].concat();
         let mut experiment = Experiment::new(
             "ramp latency",

@@ -1,0 +1,237 @@
+//! Nodes of one process, and queues between them: what no transport can beat.
+//!
+//! A slice that one node sends is the slice that the other one copies from, once. Nobody makes a system call for it, but for the one that wakes a
+//! node which sleeps.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::Result;
+use carrier::{ACCEPTED_FROM, Carried, News, Way};
+use linux::{Kernel, PostOffice};
+use ops::{ConnId, Letter, Machine, MachineId, Slice};
+use serve::{Carry, Seat};
+
+use super::refuse_splice;
+use super::window::Window;
+
+/// The nodes of a process, by their addresses. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Hub(Arc<Mutex<Known>>);
+
+#[derive(Default)]
+struct Known {
+    offices: BTreeMap<String, PostOffice>,
+    connections: u64,
+}
+
+impl Hub {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One node's side.
+pub struct Memory {
+    hub: Hub,
+    seat: Option<(String, PostOffice)>,
+}
+
+impl Memory {
+    pub fn new(hub: &Hub) -> Memory {
+        Memory {
+            hub: hub.clone(),
+            seat: None,
+        }
+    }
+}
+
+impl Carry for Memory {
+    fn set_up(&mut self, kernel: &mut Kernel, seat: &Seat) -> Result<()> {
+        refuse_splice(kernel)?;
+        let address = seat.bound.to_string();
+        let mut known = self.hub.lock();
+        known.offices.insert(address, seat.office.clone());
+        self.seat = Some((seat.listen.clone(), seat.office.clone()));
+        Ok(())
+    }
+
+    fn around<'a>(&'a mut self, node: &'a mut dyn Machine) -> Result<Box<dyn Machine + 'a>> {
+        let (listen, office) = self.seat.clone().unwrap_or_default();
+        let way = Queues {
+            hub: self.hub.clone(),
+            office,
+            address: listen.clone(),
+            links: BTreeMap::new(),
+            told: VecDeque::new(),
+        };
+        Ok(Box::new(Carried::new(node, way, listen, linux::now())))
+    }
+}
+
+/// What nodes of a process write each other.
+#[derive(Debug)]
+enum Mail {
+    Dialled {
+        conn: ConnId,
+        peer: String,
+        link: Link,
+    },
+    News(Vec<News>),
+    /// There is room again.
+    Room(ConnId),
+}
+
+/// The other end of a connection.
+#[derive(Debug)]
+struct Link {
+    office: PostOffice,
+    far: ConnId,
+    out: Arc<Window>,
+    into: Arc<Window>,
+    /// Sends that are not answered.
+    owed: usize,
+}
+
+struct Queues {
+    hub: Hub,
+    office: PostOffice,
+    address: String,
+    links: BTreeMap<ConnId, Link>,
+    told: VecDeque<News>,
+}
+
+impl Link {
+    /// False: there is nobody.
+    fn write(&self, mail: Mail) -> bool {
+        let letter = Letter::new(mail);
+        self.office.post(MachineId::NOBODY, MachineId::NODE, letter)
+    }
+}
+
+impl Queues {
+    fn write(&mut self, conn: ConnId, news: Vec<News>) {
+        if let Some(link) = self.links.get(&conn)
+            && !link.write(Mail::News(news))
+        {
+            self.told.push_back(News::Broke { conn });
+        }
+    }
+
+    fn settle(&mut self, conn: ConnId) {
+        if let Some(link) = self.links.get_mut(&conn) {
+            let owed = std::mem::take(&mut link.owed);
+            let sent = std::iter::repeat_with(|| News::Sent { conn }).take(owed);
+            self.told.extend(sent);
+        }
+    }
+}
+
+impl Way for Queues {
+    fn dial(&mut self, conn: ConnId, address: String) {
+        let mut known = self.hub.lock();
+        let accepted = ConnId(ACCEPTED_FROM + known.connections * 2 + 1);
+        known.connections += 1;
+        let office = known.offices.get(&address).cloned();
+        drop(known);
+        let (out, into) = (Arc::<Window>::default(), Arc::<Window>::default());
+        let link = office.map(|office| Link {
+            office,
+            far: accepted,
+            out: out.clone(),
+            into: into.clone(),
+            owed: 0,
+        });
+        let back = Link {
+            office: self.office.clone(),
+            far: conn,
+            out: into,
+            into: out,
+            owed: 0,
+        };
+        let dialled = Mail::Dialled {
+            conn: accepted,
+            peer: self.address.clone(),
+            link: back,
+        };
+        let result = match link {
+            Some(link) if link.write(dialled) => {
+                self.links.insert(conn, link);
+                Ok(())
+            }
+            _ => Err(io::ErrorKind::ConnectionRefused.into()),
+        };
+        self.told.push_back(News::Connected { conn, result });
+    }
+
+    fn send(&mut self, conn: ConnId, slices: Vec<Slice>) {
+        let Some(link) = self.links.get_mut(&conn) else {
+            self.told.push_back(News::Broke { conn });
+            return;
+        };
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        link.owed += 1;
+        let has_room = link.out.add(bytes);
+        let far = link.far;
+        let news = slices.into_iter();
+        let news = news.map(|slice| News::Arrived { conn: far, slice });
+        self.write(conn, news.collect());
+        if has_room {
+            self.settle(conn);
+        }
+    }
+
+    fn finish(&mut self, conn: ConnId) {
+        if let Some(far) = self.links.get(&conn).map(|link| link.far) {
+            self.write(conn, vec![News::Ended { conn: far }]);
+        }
+    }
+
+    fn leave(&mut self, conn: ConnId) {
+        if let Some(link) = self.links.remove(&conn) {
+            link.write(Mail::News(vec![News::Left { conn: link.far }]));
+        }
+    }
+
+    fn reset(&mut self, conn: ConnId) {
+        if let Some(link) = self.links.remove(&conn) {
+            link.write(Mail::News(vec![News::Broke { conn: link.far }]));
+        }
+    }
+
+    fn took(&mut self, conn: ConnId, bytes: usize) {
+        if let Some(link) = self.links.get(&conn)
+            && link.into.take(bytes)
+        {
+            link.write(Mail::Room(link.far));
+        }
+    }
+
+    fn open(&mut self, letter: Letter) -> Result<Vec<News>, Letter> {
+        Ok(match letter.open::<Mail>()? {
+            Mail::Dialled { conn, peer, link } => {
+                self.links.insert(conn, link);
+                vec![News::Accepted { conn, peer }]
+            }
+            Mail::News(news) => news,
+            Mail::Room(conn) => {
+                self.settle(conn);
+                Vec::new()
+            }
+        })
+    }
+
+    fn take_told(&mut self) -> Option<News> {
+        self.told.pop_front()
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.told.is_empty()
+    }
+
+    /// What was sent lies with the other node already.
+    fn is_flushed(&self) -> bool {
+        true
+    }
+}

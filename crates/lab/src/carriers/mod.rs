@@ -1,0 +1,125 @@
+//! Other ways between nodes than TCP, around the real node (docs/decisions/0071-carriers-around-the-node.md).
+//!
+//! ```text
+//!  node ── Op ──▶ carrier ── Op ──▶ linux::Kernel ── clients, disk
+//!                   ├ count         TCP as ever, and frames and bytes by kind
+//!                   ├ unix          the kernel's own connections, by way of files
+//!                   ├ memory        queues between the nodes of one process
+//!                   ├ grpc-unary    a call for each send, over HTTP/2
+//!                   └ grpc-stream   a stream for each connection, over HTTP/2
+//! ```
+//!
+//! All nodes of such a cluster are on loopback, at 127.0.0.1. What a carrier needs besides is found by the port alone: a socket's file has it as
+//! its name, and a server of calls listens at 127.0.0.2 on it.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `counted` | counts, and where they are asked for |
+//! | `unix` | who dials and listens by way of files |
+//! | `memory` | the nodes of a process, and the queues between them |
+//! | `grpc` | calls and streams, with tonic |
+//! | `window` | how much is under way on a connection |
+//! | `tests` | drawn sends across each of them, and clusters |
+
+mod counted;
+mod grpc;
+pub mod memory;
+#[cfg(test)]
+mod tests;
+mod unix;
+mod window;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use linux::Kernel;
+use serve::Carry;
+use terminal::exit::Failure;
+
+pub use counted::{by_kind, counts_of};
+
+/// A way between nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum Transport {
+    /// As the product has it
+    Tcp,
+    /// As tcp, and counted
+    Count,
+    /// Unix sockets
+    Unix,
+    /// Queues of one process
+    Memory,
+    /// A call of gRPC for each send
+    GrpcUnary,
+    /// A stream of gRPC for each connection
+    GrpcStream,
+}
+
+impl Transport {
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Tcp => "tcp",
+            Transport::Count => "count",
+            Transport::Unix => "unix",
+            Transport::Memory => "memory",
+            Transport::GrpcUnary => "grpc-unary",
+            Transport::GrpcStream => "grpc-stream",
+        }
+    }
+
+    /// What carries so, for a node that is a process. `None`: nothing has to. `sockets`: where the files of sockets are.
+    ///
+    /// Errors: nodes of several processes have no queues between them; there is no place for sockets.
+    pub fn carry(self, sockets: Option<PathBuf>) -> Result<Option<Box<dyn Carry>>> {
+        Ok(match self {
+            Transport::Tcp => None,
+            Transport::Count => Some(Box::new(counted::Counted::default())),
+            Transport::Unix => {
+                let sockets = sockets.ok_or_else(|| {
+                    Failure::usage("Unix sockets need a place: say --sockets DIR, a short path")
+                })?;
+                Some(Box::new(unix::Unix::new(sockets)))
+            }
+            Transport::Memory => {
+                return Err(Failure::usage(
+                    "queues are between nodes of one process: start them with `logberg-lab nodes-together`",
+                )
+                .into());
+            }
+            Transport::GrpcUnary => Some(Box::new(grpc::Grpc::new(grpc::Use::Unary))),
+            Transport::GrpcStream => Some(Box::new(grpc::Grpc::new(grpc::Use::Stream))),
+        })
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The port of a node on loopback, by which all else is found.
+fn port_of(address: &str) -> std::io::Result<u16> {
+    let parsed: Option<SocketAddr> = address.parse().ok();
+    let on_loopback = parsed.filter(|address| address.ip().is_loopback());
+    on_loopback.map(|address| address.port()).ok_or_else(|| {
+        std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            format!("{address} is not of this machine: carriers are for clusters at 127.0.0.1"),
+        )
+    })
+}
+
+/// Places in files are filled by sockets alone, and a way that is none has memory.
+fn refuse_splice(kernel: &Kernel) -> Result<()> {
+    match kernel.mover() {
+        "splice" => Err(Failure::usage(
+            "the splice mover moves what sockets bring, and this way has none: leave --mover splice out",
+        )
+        .into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,23 @@
+//! The seam at which the lab stands between a node and its kernel, in a node that is else the one that is shipped.
+
+use std::net::SocketAddr;
+
+use anyhow::Result;
+use linux::{Kernel, PostOffice};
+use ops::Machine;
+
+/// Changes how the bytes between nodes travel (docs/decisions/0071-carriers-around-the-node.md). Nothing that is shipped has one.
+pub trait Carry: Send {
+    /// Called before the node starts, when its kernel listens and has connected to nobody.
+    fn set_up(&mut self, kernel: &mut Kernel, seat: &Seat) -> Result<()>;
+    /// The machine that the kernel drives in the node's place.
+    fn around<'a>(&'a mut self, node: &'a mut dyn Machine) -> Result<Box<dyn Machine + 'a>>;
+}
+
+/// Where a node listens, and gets letters.
+pub struct Seat {
+    /// As it was said.
+    pub listen: String,
+    pub bound: SocketAddr,
+    pub office: PostOffice,
+}
