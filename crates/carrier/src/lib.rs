@@ -4,6 +4,7 @@
 //!  node ── Op ──▶ carrier ── Op ──▶ kernel ── clients, disk, peers
 //!                   ├ late     what goes to another node waits until it is due; its order is kept
 //!                   ├ count    frames and bytes by kind; nothing is moved differently
+//!                   ├ slow     all timers of the node take longer
 //!                   └ carried  connections between nodes are a way's: another transport in the place of the kernel's
 //! ```
 //!
@@ -14,6 +15,7 @@
 //! | `lag` | how much later: always as much, or drawn |
 //! | `link` | one connection to another node: what waits there |
 //! | `late` | the machine around the node that holds |
+//! | `slow` | the machine around the node whose time goes slower |
 //! | `tally` | frames by kind, wherever a send cuts them |
 //! | `count` | the machine around the node that counts |
 //! | `way` | the contract of a transport |
@@ -28,6 +30,7 @@ mod inflow;
 mod lag;
 mod late;
 mod link;
+mod slow;
 mod tally;
 mod way;
 
@@ -35,5 +38,6 @@ pub use carried::Carried;
 pub use count::Count;
 pub use lag::{LAG_MAX, Lag, NotALag};
 pub use late::Late;
+pub use slow::Slow;
 pub use tally::{Amount, Counts};
 pub use way::{ACCEPTED_FROM, News, Way};

@@ -19,6 +19,8 @@ pub struct KernelConfig {
     /// machines of one site, and on loopback, pacing costs throughput and latency. Best effort.
     /// `None` leaves the system's.
     pub congestion: Option<String>,
+    /// The congestion control of our sockets, whatever the system's is: for comparisons. A socket that cannot have it is an error.
+    pub congestion_always: Option<String>,
     /// SO_SNDBUF and SO_RCVBUF in bytes. `None` leaves them to the system, which adapts them; a
     /// fixed size ends that. Measured with 0.5, 1 and 4 MiB on loopback: no difference beyond the
     /// noise, or worse.
@@ -51,6 +53,8 @@ pub struct Faults {
     pub refuse_direct: bool,
     /// As if the kernel refused io_uring with EPERM.
     pub refuse_uring: bool,
+    /// As if mapped files were persistent memory: their cache lines are flushed, and they are never synced.
+    pub emulate_pmem: bool,
     /// Holds faults that may change while the kernel runs: see `fault_file`.
     pub file: Option<PathBuf>,
 }
@@ -61,6 +65,7 @@ impl Default for KernelConfig {
             mover: Mover::default(),
             ink: Ink::default(),
             congestion: Some("cubic".to_string()),
+            congestion_always: None,
             send_buffer: None,
             receive_buffer: None,
             round_bytes_max: 1 << 20,

@@ -77,7 +77,7 @@ impl Files {
                 let landings = paged.landings();
                 (Arc::new(paged) as Arc<dyn Medium>, Some(landings))
             }
-            _ => (config.ink.medium(), None),
+            _ => (config.ink.medium(config.faults.emulate_pmem), None),
         };
         Ok(Files {
             open: HashMap::new(),

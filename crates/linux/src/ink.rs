@@ -46,11 +46,11 @@ impl Ink {
     }
 
     /// What holds the files of one kernel.
-    pub(crate) fn medium(self) -> Arc<dyn Medium> {
+    pub(crate) fn medium(self, emulate_pmem: bool) -> Arc<dyn Medium> {
         match self {
             Ink::Disk => Arc::new(FileSystem),
             Ink::Ram => Arc::new(Ram::new()),
-            Ink::Pmem => Arc::new(Pmem::default()),
+            Ink::Pmem => Arc::new(Pmem::new(emulate_pmem)),
         }
     }
 }

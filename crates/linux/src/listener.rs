@@ -220,7 +220,9 @@ pub(crate) fn new_socket(address: &SocketAddr, config: &KernelConfig) -> io::Res
     if let Some(size) = config.receive_buffer {
         sockopt::set_socket_recv_buffer_size(&socket, size)?;
     }
-    if let Some(wanted) = &config.congestion {
+    if let Some(wanted) = &config.congestion_always {
+        sockopt::set_tcp_congestion(&socket, wanted)?;
+    } else if let Some(wanted) = &config.congestion {
         // Best effort: a container may not be allowed to, and the system's works too.
         if sockopt::tcp_congestion(&socket).is_ok_and(|system| system.starts_with("bbr")) {
             let _ = sockopt::set_tcp_congestion(&socket, wanted);
@@ -250,6 +252,22 @@ fn name(peer: Option<SocketAddrAny>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_congestion_control_that_is_asked_for_is_there_or_refused() {
+        let address = "127.0.0.1:0".parse().unwrap();
+        let asked = |name: &str| {
+            let config = KernelConfig {
+                congestion_always: Some(name.to_owned()),
+                ..KernelConfig::default()
+            };
+            new_socket(&address, &config)
+        };
+        // Every system has it.
+        let socket = asked("reno").unwrap();
+        assert_eq!(sockopt::tcp_congestion(&socket).unwrap(), "reno");
+        assert!(asked("nonsense").is_err());
+    }
 
     /// Linux gives an accepted socket the options of its listener; we rely on it and set none.
     #[test]

@@ -52,6 +52,13 @@ impl Mapping {
         })
     }
 
+    /// As if the file were persistent memory: its cache lines are flushed, and nobody is told to sync it. ‡ Nothing survives a loss of
+    /// power by it: it is for measuring what such memory would cost.
+    pub fn emulating_persistence(mut self) -> Mapping {
+        self.lines = Lines::of_this_processor();
+        self
+    }
+
     pub fn length(&self) -> usize {
         self.length
     }
@@ -138,6 +145,18 @@ mod tests {
         assert!(back == bytes);
         file.read_exact_at(&mut back, 4999).unwrap();
         assert!(back == bytes);
+    }
+
+    #[test]
+    fn memory_that_is_taken_for_persistent_needs_no_sync_and_is_in_the_file() {
+        let (file, mapping) = mapped(4096);
+        let mut mapping = mapping.emulating_persistence();
+        mapping.write(8, b"kept");
+        let has_lines = Lines::of_this_processor().is_some();
+        assert_eq!(mapping.persist(8, 4), has_lines);
+        let mut back = [0; 4];
+        file.read_exact_at(&mut back, 8).unwrap();
+        assert_eq!(&back, b"kept");
     }
 
     #[test]

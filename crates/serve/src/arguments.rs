@@ -18,6 +18,7 @@ use wire::NodeKind;
 use wire::quantity;
 
 use crate::carry::Carry;
+use crate::config::{VOTERS_MAX, VOTERS_OF_SLOW_NODES_MAX};
 use crate::process::Around;
 use crate::settings::{DEFAULT_ADMIN, Settings};
 use crate::{door, process, streams};
@@ -289,7 +290,11 @@ impl Arguments {
         if print {
             return show::print(settings.effective().to_toml()?.trim_end());
         }
-        let mut config = settings.node_config()?;
+        let voters_max = match &carry {
+            Some(carry) if carry.pace() > 1 => VOTERS_OF_SLOW_NODES_MAX,
+            _ => VOTERS_MAX,
+        };
+        let mut config = settings.node_config(voters_max)?;
         config.speaks = speaks.unwrap_or_default();
         if token.as_ref().is_some_and(|shown| shown.token().is_none()) {
             bail!(

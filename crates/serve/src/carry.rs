@@ -10,6 +10,11 @@ use ops::Machine;
 pub trait Carry: Send {
     /// Called before the node starts, when its kernel listens and has connected to nobody.
     fn set_up(&mut self, kernel: &mut Kernel, seat: &Seat) -> Result<()>;
+    /// Every timer of the node takes so many times as long, and it may have more voters beside it than a cluster that is run.
+    fn pace(&self) -> u32 {
+        1
+    }
+
     /// The machine that the kernel drives in the node's place.
     fn around<'a>(&'a mut self, node: &'a mut dyn Machine) -> Result<Box<dyn Machine + 'a>>;
 }

@@ -15,8 +15,13 @@ use wire::quantity;
 use crate::settings::{DEFAULT_VOTERS, Settings};
 use crate::sockets::ADMIN_SOCKET;
 
+/// A log of the product has so many voters at most.
+pub const VOTERS_MAX: u32 = 31;
+/// So many have been tried, where the lab slows down their timers.
+pub const VOTERS_OF_SLOW_NODES_MAX: u32 = 101;
+
 impl Settings {
-    pub fn node_config(&self) -> Result<NodeConfig> {
+    pub fn node_config(&self, voters_max: u32) -> Result<NodeConfig> {
         let all = self.effective();
         let Some(directory) = all.data else {
             return Err(Failure::usage(
@@ -28,8 +33,8 @@ impl Settings {
             return Err(Failure::usage("choose one of --bootstrap and --join").into());
         }
         let voters = all.voters.unwrap_or(DEFAULT_VOTERS);
-        if voters == 0 || voters > 31 {
-            return Err(Failure::usage("--voters is from 1 to 31").into());
+        if voters == 0 || voters > voters_max {
+            return Err(Failure::usage(format!("--voters is from 1 to {voters_max}")).into());
         }
         let mut limits = Limits::default();
         limits.catch_up_bytes_per_second = all

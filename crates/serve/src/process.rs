@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use carrier::{Lag, Late};
+use carrier::{Lag, Late, Slow};
 use client::{Client, Timeouts, Transport};
 use formats::{ClusterId, LogKind};
 use letters::RightsBoard;
@@ -231,14 +231,21 @@ pub fn serve(
     };
     warn_of_other_clusters(node.cluster(), servers, data, transport);
     let now = linux::now();
-    let mut late;
+    let (mut slow, mut late);
+    let paced: &mut dyn Machine = match carry.as_ref().map_or(1, |carry| carry.pace()) {
+        1 => &mut node,
+        pace => {
+            slow = Slow::new(&mut node, pace, now);
+            &mut slow
+        }
+    };
     let machine: &mut dyn Machine = match lag.filter(|lag| !lag.is_zero()) {
         Some(lag) => {
             tracing::warn!(%lag, "what this node sends to other nodes is held back: this is for trying out");
-            late = Late::new(&mut node, lag, now.as_micros(), now);
+            late = Late::new(paced, lag, now.as_micros(), now);
             &mut late
         }
-        None => &mut node,
+        None => paced,
     };
     let ran = match &mut carry {
         Some(carry) => carry

@@ -16,12 +16,20 @@ use crate::ink_file::{InkFile, ReadOnly};
 use crate::medium::{InFileSystem, Medium, Opened};
 
 /// By device and inode: who opens a file again sees the same end of it.
-#[derive(Default)]
 pub(super) struct Pmem {
+    /// Files are taken for persistent memory, whatever they are.
+    emulated: bool,
     open: Mutex<HashMap<(u64, u64), Weak<PmemFile>>>,
 }
 
 impl Pmem {
+    pub fn new(emulated: bool) -> Pmem {
+        Pmem {
+            emulated,
+            open: Mutex::default(),
+        }
+    }
+
     fn share(&self, file: std::os::fd::OwnedFd) -> io::Result<Arc<PmemFile>> {
         let about = fstat(&file)?;
         let id = (about.st_dev, about.st_ino);
@@ -30,7 +38,7 @@ impl Pmem {
             return Ok(shared);
         }
         open.retain(|_, file| file.strong_count() > 0);
-        let shared = Arc::new(PmemFile::new(file)?);
+        let shared = Arc::new(PmemFile::new(file, self.emulated)?);
         open.insert(id, Arc::downgrade(&shared));
         Ok(shared)
     }
@@ -61,8 +69,17 @@ impl Medium for Pmem {
     }
 
     fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk> {
-        Box::new(LinuxDisk::moved_by(mover).written_by(write_path))
+        let path = match self.emulated {
+            true => emulated_path,
+            false => write_path,
+        };
+        Box::new(LinuxDisk::moved_by(mover).written_by(path))
     }
+}
+
+fn emulated_path(_: &Path) -> String {
+    "pmem: emulated by DRAM whose cache lines are flushed; nothing here survives a loss of power"
+        .to_owned()
 }
 
 /// "pmem: by clwb" or "pmem: by fdatasync, ...", found out with a file of its own in `directory`.

@@ -18,6 +18,7 @@ const STEP_MAX: usize = 64 << 20;
 
 pub(super) struct PmemFile {
     file: OwnedFd,
+    emulated: bool,
     contents: RwLock<Contents>,
     failure: OnceLock<io::Error>,
 }
@@ -29,14 +30,15 @@ struct Contents {
 }
 
 impl PmemFile {
-    pub fn new(file: OwnedFd) -> io::Result<PmemFile> {
+    pub fn new(file: OwnedFd, emulated: bool) -> io::Result<PmemFile> {
         let end = fstat(&file)?.st_size as usize;
         let mapping = match end {
             0 => None,
-            _ => Some(Mapping::new(file.as_fd(), end)?),
+            _ => Some(map(&file, end, emulated)?),
         };
         Ok(PmemFile {
             file,
+            emulated,
             contents: RwLock::new(Contents { mapping, end }),
             failure: OnceLock::new(),
         })
@@ -46,7 +48,7 @@ impl PmemFile {
         let length: usize = slices.iter().map(|slice| slice.len()).sum();
         let mut contents = self.contents.write().unwrap_or_else(|e| e.into_inner());
         let end = contents.end.max(offset + length);
-        let Some(mapping) = contents.reaching(&self.file, offset + length)? else {
+        let Some(mapping) = contents.reaching(&self.file, offset + length, self.emulated)? else {
             return Ok(());
         };
         let mut at = offset;
@@ -64,9 +66,22 @@ impl PmemFile {
     }
 }
 
+fn map(file: &OwnedFd, length: usize, emulated: bool) -> io::Result<Mapping> {
+    let mapping = Mapping::new(file.as_fd(), length)?;
+    Ok(match emulated {
+        true => mapping.emulating_persistence(),
+        false => mapping,
+    })
+}
+
 impl Contents {
     /// The mapping of at least so many bytes.
-    fn reaching(&mut self, file: &OwnedFd, end: usize) -> io::Result<Option<&mut Mapping>> {
+    fn reaching(
+        &mut self,
+        file: &OwnedFd,
+        end: usize,
+        emulated: bool,
+    ) -> io::Result<Option<&mut Mapping>> {
         let mapped = self.mapping.as_ref().map_or(0, Mapping::length);
         if end > mapped {
             let step = mapped.clamp(STEP_MIN, STEP_MAX);
@@ -75,7 +90,7 @@ impl Contents {
             fallocate(file, FallocateFlags::empty(), 0, length as u64)?;
             // The length that recovery will find.
             fdatasync(file)?;
-            self.mapping = Some(Mapping::new(file.as_fd(), length)?);
+            self.mapping = Some(map(file, length, emulated)?);
         }
         Ok(self.mapping.as_mut())
     }
