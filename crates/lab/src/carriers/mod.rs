@@ -36,16 +36,21 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::ValueEnum;
 use linux::Kernel;
-use serve::Carry;
+use ops::Machine;
+use serve::{Carry, Seat};
 use terminal::exit::Failure;
 
 pub use counted::{by_kind, counts_of};
+
+const BBR: &str = "bbr";
 
 /// A way between nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Transport {
     /// As the product has it
     Tcp,
+    /// As tcp, with the congestion control bbr, which paces, in the place of cubic
+    TcpBbr,
     /// As tcp, and counted
     Count,
     /// Unix sockets
@@ -62,6 +67,7 @@ impl Transport {
     pub fn name(self) -> &'static str {
         match self {
             Transport::Tcp => "tcp",
+            Transport::TcpBbr => "tcp-bbr",
             Transport::Count => "count",
             Transport::Unix => "unix",
             Transport::Memory => "memory",
@@ -70,12 +76,24 @@ impl Transport {
         }
     }
 
+    /// The congestion control that sockets are to have. `None`: that of the product.
+    pub fn congestion(self) -> Option<&'static str> {
+        (self == Transport::TcpBbr).then_some(BBR)
+    }
+
+    /// Whether this machine can have it.
+    pub fn is_possible(self) -> bool {
+        self != Transport::TcpBbr
+            || std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control")
+                .is_ok_and(|all| all.split_whitespace().any(|name| name == BBR))
+    }
+
     /// What carries so, for a node that is a process. `None`: nothing has to. `sockets`: where the files of sockets are.
     ///
     /// Errors: nodes of several processes have no queues between them; there is no place for sockets.
     pub fn carry(self, sockets: Option<PathBuf>) -> Result<Option<Box<dyn Carry>>> {
         Ok(match self {
-            Transport::Tcp => None,
+            Transport::Tcp | Transport::TcpBbr => None,
             Transport::Count => Some(Box::new(counted::Counted::default())),
             Transport::Unix => {
                 let sockets = sockets.ok_or_else(|| {
@@ -98,6 +116,33 @@ impl Transport {
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// A node whose timers take longer, whatever carries between it and the others.
+pub struct Paced {
+    pub carry: Option<Box<dyn Carry>>,
+    /// So many times as long.
+    pub pace: u32,
+}
+
+impl Carry for Paced {
+    fn set_up(&mut self, kernel: &mut Kernel, seat: &Seat) -> Result<()> {
+        match &mut self.carry {
+            Some(carry) => carry.set_up(kernel, seat),
+            None => Ok(()),
+        }
+    }
+
+    fn pace(&self) -> u32 {
+        self.pace
+    }
+
+    fn around<'a>(&'a mut self, node: &'a mut dyn Machine) -> Result<Box<dyn Machine + 'a>> {
+        match &mut self.carry {
+            Some(carry) => carry.around(node),
+            None => Ok(Box::new(node)),
+        }
     }
 }
 

@@ -42,14 +42,18 @@ pub struct Arguments {
 }
 
 /// Those whose runs are one format. The grid has its own.
-const EXPERIMENTS: [&str; 19] = [
+const EXPERIMENTS: [&str; 23] = [
     "ramp size",
+    "ramp size --transports tcp,unix,memory,grpc-unary,grpc-stream",
+    "ramp size --proposers 2",
     "ramp machines",
+    "ramp machines --proposers 2",
     "ramp latency",
     "ramp workload a",
     "ramp workload b",
     "ramp workload c",
     "ramp workload d",
+    "zcp stack",
     "mex messages",
     "mex kv",
     "mex replicas",

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use linux::KernelConfig;
+use serve::Carry;
 use terminal::exit::Failure;
 
-use crate::carriers::Transport;
+use crate::carriers::{Paced, Transport};
 
 /// Run one node of a cluster, with a disk that fails when it is told to
 #[derive(Debug, Args)]
@@ -24,9 +25,15 @@ pub struct Arguments {
     /// The disk fails as this file says, which is read at each durable write (crates/linux/src/fault_file.rs)
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
+    /// With --ink pmem: files are taken for persistent memory although they are not; for measuring what it would cost
+    #[arg(long)]
+    emulate_pmem: bool,
     /// What carries between this node and the others, which have the same
     #[arg(long, value_name = "TRANSPORT", value_enum, default_value = "tcp")]
     carry: Transport,
+    /// All timers of this node take so many times as long, and of the others, too
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    time_scale: u32,
     /// With --carry unix: the sockets of all nodes are in this directory
     #[arg(long, value_name = "DIR")]
     sockets: Option<PathBuf>,
@@ -45,11 +52,17 @@ impl Arguments {
             tracing::warn!(file = %file.display(), "the disk fails as this file says");
         }
         kernel.faults.file = self.faults;
+        kernel.faults.emulate_pmem = self.emulate_pmem;
+        kernel.congestion_always = self.carry.congestion().map(str::to_owned);
         let carry = self.carry.carry(self.sockets)?;
         if carry.is_some() {
             let by = self.carry.name();
             tracing::warn!(by, "what nodes say is carried as the lab has it");
         }
+        let carry: Option<Box<dyn Carry>> = match self.time_scale {
+            1 => carry,
+            pace => Some(Box::new(Paced { carry, pace })),
+        };
         self.node.run_carried(kernel, None, carry)
     }
 }

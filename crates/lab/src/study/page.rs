@@ -5,7 +5,7 @@ use bench::report::Page;
 use bench::report::plot::{Axis, Line, Lines};
 use terminal::show;
 
-use super::run::{Cell, Checked, Figure, Rate, Run};
+use super::run::{Cell, Checked, Figure, Histogram, Rate, Run};
 
 impl Run {
     pub fn print(&self) -> Result<()> {
@@ -140,7 +140,17 @@ impl Run {
                 .map(|text| (*text).to_owned())
                 .collect::<Vec<_>>()
         };
-        let rows: Vec<Vec<String>> = self.cells.iter().map(Cell::texts).collect();
+        let with_bins = |cell: &Cell| {
+            let mut texts = cell.texts();
+            texts.push(
+                cell.histogram
+                    .as_ref()
+                    .map(Histogram::drawn)
+                    .unwrap_or_default(),
+            );
+            texts
+        };
+        let rows: Vec<Vec<String>> = self.cells.iter().map(with_bins).collect();
         page.table(
             &texts(&[
                 "variant",
@@ -151,6 +161,7 @@ impl Run {
                 "max ms",
                 "mean ms",
                 "proposals",
+                "20 bins from the shortest to the longest",
             ]),
             &rows,
         );

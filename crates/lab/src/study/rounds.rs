@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use testbed::scratch::go_on;
 
 use super::statistics;
@@ -17,6 +17,13 @@ use super::statistics;
 pub trait Proposer {
     /// One proposal of so many bytes.
     fn propose(&mut self, bytes: usize) -> Result<Duration>;
+
+    /// Sends pieces of so many bytes for so long, as fast as it goes; how many of them a second were agreed on.
+    ///
+    /// Errors: one that always waits for an answer.
+    fn flat_out(&mut self, piece: usize, time: Duration) -> Result<f64> {
+        bail!("nobody sends {piece} B for {time:?} who waits for each answer")
+    }
 }
 
 /// The proposals of a turn that count; one goes before them.
@@ -86,6 +93,18 @@ impl Proposer for Appends {
         let position = self.appender.append(&self.content)?;
         self.acknowledgements.wait(position)?;
         Ok(began.elapsed())
+    }
+
+    fn flat_out(&mut self, piece: usize, time: Duration) -> Result<f64> {
+        self.content.resize(piece, b'v');
+        let began = Instant::now();
+        let (mut pieces, mut position) = (0u64, 0);
+        while began.elapsed() < time {
+            position = self.appender.append(&self.content)?;
+            pieces += 1;
+        }
+        self.acknowledgements.wait(position)?;
+        Ok(pieces as f64 / began.elapsed().as_secs_f64())
     }
 }
 

@@ -22,7 +22,7 @@ fn appends_and_reads(addresses: &[String]) {
     let pieces = [1usize, 1_000, 100_000, 3_000_000];
     let content: Vec<u8> = pieces
         .iter()
-        .flat_map(|length| (0..*length).map(|at| (at * 7 + length) as u8))
+        .flat_map(|length| (0..*length).map(move |at| (at * 7 + length) as u8))
         .collect();
     let mut rest = &content[..];
     for length in pieces {

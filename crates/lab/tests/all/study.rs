@@ -55,6 +55,61 @@ fn a_replica_comes_back_with_its_disk_and_without_and_every_value_is_right() {
 }
 
 #[test]
+fn the_same_proposals_go_by_other_ways_between_the_nodes() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "ramp size --rounds 6 --sizes 1000 --transports tcp,count,memory,grpc-stream";
+    let run = run(directory.path(), arguments);
+    let names = variants(&run, "cells");
+    for name in ["disk", "ram+count", "disk+memory", "ram+grpc-stream"] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+    // Two followers of three nodes are proposed to, and each accepts.
+    let counts = &run["counts"];
+    for kind in ["propose", "accepted"] {
+        let frames = &counts[format!("1000 B: {kind}, frames of 100 proposals")];
+        assert!(frames.as_u64() >= Some(200), "{counts}");
+    }
+}
+
+#[test]
+fn two_proposers_learn_one_value_of_each_decree() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = run(
+        directory.path(),
+        "ramp size --rounds 6 --sizes 10 --proposers 2",
+    );
+    let names = variants(&run, "cells");
+    for name in ["disk+1p", "disk+2p+all", "page-cache+2p"] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+    let bins = run["cells"][0]["histogram"]["counts"].as_array();
+    assert_eq!(bins.expect("a histogram").len(), 20);
+}
+
+#[test]
+fn nodes_with_slow_timers_agree() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = run(
+        directory.path(),
+        "ramp machines --rounds 6 --machines 3 --time-scale 3",
+    );
+    let names = variants(&run, "cells");
+    assert!(names.contains(&"ram+timers×3".to_owned()), "{names:?}");
+    let refused = lab(directory.path(), "ramp machines --machines 40 --rounds 6");
+    let said = String::from_utf8_lossy(&refused.stdout).into_owned();
+    let said = said + &String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("--time-scale 10"), "{said}");
+}
+
+#[test]
+fn ways_are_beside_each_other_for_who_waits_and_flat_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = run(directory.path(), "zcp stack --rounds 6 --ways tcp,unix");
+    assert_eq!(variants(&run, "cells"), ["tcp", "unix", "tcp-again"]);
+    assert_eq!(variants(&run, "rates"), ["tcp", "unix", "tcp-again"]);
+}
+
+#[test]
 fn slots_move_although_the_node_that_gives_them_dies() {
     let directory = tempfile::tempdir().unwrap();
     let run = run(

@@ -147,11 +147,10 @@ pub(super) const ROWS: &[Row] = &[
         "balance within one, fewest moves",
         "logberg-lab mex controller",
     ),
-    part(
+    have(
         "M29",
         "variable: Unix socket, TCP",
-        "logberg-lab mex kv",
-        "Unix sockets between nodes; clients have both",
+        "logberg-lab ramp size --transports tcp,unix",
     ),
     part(
         "M30",

@@ -1,63 +1,56 @@
 //! The rows of The RAM-ified Part-Time Parliament.
 
-use super::{Row, have, missing, part};
+use super::{Row, have};
 
 const SIZE: &str = "logberg-lab ramp size";
 const MACHINES: &str = "logberg-lab ramp machines";
 const LATENCY: &str = "logberg-lab ramp latency";
-const GRPC: &str = "a carrier of gRPC";
-const TWO: &str = "two proposers, by sizes and numbers of machines";
+const CALLS: &str = "logberg-lab ramp size --transports tcp,grpc-unary";
+const WAYS: &str = "logberg-lab ramp size --transports tcp,unix,memory,grpc-unary,grpc-stream";
+const MANY: &str = "logberg-lab ramp machines --machines 10,40,100 --time-scale 10";
 const B: &str = "logberg-lab ramp workload b";
 
 pub(super) const ROWS: &[Row] = &[
-    part(
+    have(
         "R1",
         "4.1.1: one proposer, text over TCP, disk and RAM, 40 machines, 10 B to 1 MB [.017 to .94 s; .017 to .21 s]",
-        SIZE,
-        "40 machines: as many as are said, 3 by itself",
+        "logberg-lab ramp size --machines 40 --time-scale 10",
     ),
-    missing(
+    have(
         "R2",
         "4.1.2: the same over gRPC [.31 to 2.34 s; .305 to .49 s]",
-        GRPC,
+        CALLS,
     ),
-    part(
+    have(
         "R3",
         "4.1.3: one proposer, RAM, 10 to 100 machines [.004 to .22 s]",
-        MACHINES,
-        "more than 30 machines: clocks that run slower",
+        MANY,
     ),
-    part(
-        "R4",
-        "4.1.3: the same, disk [.003 to .248 s]",
-        MACHINES,
-        "more than 30 machines",
-    ),
-    part(
+    have("R4", "4.1.3: the same, disk [.003 to .248 s]", MANY),
+    have(
         "R5",
         "4.1.4: RAM, added latency, 10 to 100 machines [.055 to .275 s]",
-        LATENCY,
-        "more than 30 machines",
+        "logberg-lab ramp latency --machines 10,40,100 --time-scale 10",
     ),
-    missing(
+    have(
         "R6",
         "4.2.1: two proposers, text over TCP, 10 B to 100 KB [.010 to .17 s; .0095 to .041 s]",
-        TWO,
+        "logberg-lab ramp size --proposers 2",
     ),
-    missing(
+    have(
         "R7",
         "4.2.2: two proposers over gRPC, 10 B to 1 MB [.35 to 5.6 s; .33 to 4.33 s]",
-        GRPC,
+        "logberg-lab ramp size --proposers 2 --transports tcp,grpc-unary",
     ),
-    missing(
+    have(
         "R8",
         "repository: two proposers, RAM, 10 to 100 machines [.003 to .21 s]",
-        TWO,
+        "logberg-lab ramp machines --proposers 2",
     ),
-    missing(
+    have(
         "R9",
         "repository: the same with latency [.082 to .1325 s]",
-        TWO,
+        "logberg-lab ramp latency --proposers 2",
     ),
     have("R10", "referenced and absent: disk with latency", LATENCY),
     have(
@@ -80,55 +73,42 @@ pub(super) const ROWS: &[Row] = &[
         "workload D: several proposers [3 of 5]",
         "logberg-lab ramp workload d",
     ),
-    part(
+    have(
         "R15",
         "variable: ink, RAM or a disk that was never synced; the motive was persistent memory",
         SIZE,
-        "emulated persistent memory",
     ),
-    part(
-        "R16",
-        "variable: transport, text over TCP or gRPC",
-        SIZE,
-        "transports beside TCP",
-    ),
+    have("R16", "variable: transport, text over TCP or gRPC", WAYS),
     have(
         "R17",
         "variable: size of a proposal, 10 B to 1 MB; here it is sent",
         SIZE,
     ),
-    part(
-        "R18",
-        "variable: machines, 5 to 100",
-        MACHINES,
-        "more than 30",
-    ),
-    part(
+    have("R18", "variable: machines, 5 to 100", MANY),
+    have(
         "R19",
         "variable: proposers",
-        "logberg-lab ramp workload d",
-        "more than three",
+        "logberg-lab ramp workload d --proposers 5",
     ),
     have(
         "R20",
         "variable: latency, 5 to 38 ms at each acceptor",
         LATENCY,
     ),
-    part(
+    have(
         "R21",
         "metric: mean and histogram of learning",
-        SIZE,
-        "learning by all, and the histogram's bins",
+        "logberg-lab ramp workload d --report learned.html",
     ),
     have(
         "R22",
         "conclusion: for small proposals ink does not matter; it does from 10 or 100 KB on",
         SIZE,
     ),
-    missing(
+    have(
         "R23",
         "conclusion: gRPC is reliable and costs much [17 to 35 ×]",
-        GRPC,
+        CALLS,
     ),
     have(
         "R24",
@@ -142,9 +122,9 @@ pub(super) const ROWS: &[Row] = &[
         "question: would C or C++ show the ink more clearly?",
         SIZE,
     ),
-    missing(
+    have(
         "R28",
         "gRPC used better, the promise as the answer of the call",
-        GRPC,
+        "logberg-lab ramp size --transports tcp,grpc-unary,grpc-stream",
     ),
 ];

@@ -109,10 +109,10 @@ pub(super) const ROWS: &[Row] = &[
         "claim: > 1 MHz at 1 to 10 ms, where others do 100 to 250 kHz at 10 to 100 µs",
         GRID,
     ),
-    missing(
+    have(
         "Z26",
         "future work: other transports, a tuned stack",
-        "carriers of other transports; cubic and bbr side by side",
+        "logberg-lab zcp stack",
     ),
     have(
         "Z27",

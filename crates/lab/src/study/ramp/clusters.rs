@@ -9,13 +9,17 @@ use client::{Client, Timeouts};
 use tempfile::TempDir;
 use testbed::cluster::{LocalCluster, LocalOptions};
 
+use super::contended::{Contended, Until};
 use super::together::Together;
+use crate::benches::kv::nodes;
 use crate::carriers::Transport;
-use crate::study::rounds::Appends;
+use crate::study::rounds::{Appends, Proposer};
 use crate::study::run;
 
-/// A log may have so many voters.
-pub const MACHINES_MAX: i64 = 31;
+/// A log may have so many voters, whose timers are slower than those of the product.
+pub const MACHINES_MAX: i64 = 101;
+/// So many may have the pace of the product.
+pub const MACHINES_AT_PACE_MAX: u32 = 31;
 
 const READY: Duration = Duration::from_secs(120);
 const LOG: &str = "main";
@@ -31,6 +35,8 @@ pub enum Ink {
     /// The ink of the disk, on a file system in memory: written, and never on a disk.
     PageCache,
     Ram,
+    /// Mapped files in memory, taken for persistent memory.
+    EmulatedPmem,
 }
 
 /// What tells a variant from others.
@@ -39,6 +45,10 @@ pub struct Kind {
     pub ink: Ink,
     pub transport: Transport,
     pub lag: Option<Lag>,
+    /// So many propose for the same decrees, and until when. `None`: one appends to a stream.
+    pub proposers: Option<(u32, Until)>,
+    /// All timers of its nodes take so many times as long.
+    pub pace: u32,
 }
 
 impl Ink {
@@ -47,6 +57,7 @@ impl Ink {
             Ink::Disk => "disk",
             Ink::PageCache => "page-cache",
             Ink::Ram => "ram",
+            Ink::EmulatedPmem => "emulated-pmem",
         }
     }
 }
@@ -57,11 +68,24 @@ impl Kind {
             ink,
             transport: Transport::Tcp,
             lag: None,
+            proposers: None,
+            pace: 1,
         }
     }
 
     pub fn by(self, transport: Transport) -> Kind {
         Kind { transport, ..self }
+    }
+
+    pub fn paced(self, pace: u32) -> Kind {
+        Kind { pace, ..self }
+    }
+
+    pub fn contended(self, proposers: u32, until: Until) -> Kind {
+        Kind {
+            proposers: Some((proposers, until)),
+            ..self
+        }
     }
 
     pub fn later(self, lag: Lag) -> Kind {
@@ -77,7 +101,16 @@ impl Kind {
             Transport::Tcp => String::new(),
             other => format!("+{other}"),
         };
-        format!("{}{by}{lag}", self.ink.name())
+        let proposers = match self.proposers {
+            None => String::new(),
+            Some((count, Until::First)) => format!("+{count}p"),
+            Some((count, Until::All)) => format!("+{count}p+all"),
+        };
+        let pace = match self.pace {
+            1 => String::new(),
+            pace => format!("+timers×{pace}"),
+        };
+        format!("{}{by}{lag}{proposers}{pace}", self.ink.name())
     }
 
     pub fn told(self, id: &str) -> run::Variant {
@@ -92,7 +125,7 @@ impl Kind {
 
 /// Ends with its nodes; its files go with it.
 pub struct Variant {
-    appends: Option<Appends>,
+    proposes: Option<Box<dyn Proposer>>,
     addresses: Vec<String>,
     _nodes: Nodes,
     _places: Vec<TempDir>,
@@ -102,6 +135,7 @@ pub struct Variant {
 enum Nodes {
     Processes(LocalCluster),
     Threads(Together),
+    Keys(nodes::Nodes),
 }
 
 impl Variant {
@@ -109,16 +143,20 @@ impl Variant {
     pub fn start(kind: Kind, directory: PathBuf, machines: u32) -> Result<Variant> {
         let mut places = Vec::new();
         let mut at = directory;
-        if kind.ink == Ink::PageCache {
-            let place = place_in(MEMORY).with_context(|| {
-                format!("the page cache's variant writes to {MEMORY}, and cannot")
-            })?;
+        if matches!(kind.ink, Ink::PageCache | Ink::EmulatedPmem) {
+            let place = place_in(MEMORY)
+                .with_context(|| format!("{} writes to {MEMORY}, and cannot", kind.ink.name()))?;
             at = place.path().join("cluster");
             places.push(place);
         }
         let mut arguments: Vec<String> = Vec::new();
-        if kind.ink == Ink::Ram {
-            arguments.extend(["--ink".to_owned(), "ram".to_owned()]);
+        arguments.extend(match kind.ink {
+            Ink::Ram => vec!["--ink=ram".to_owned()],
+            Ink::EmulatedPmem => vec!["--ink=pmem".to_owned(), "--emulate-pmem".to_owned()],
+            Ink::Disk | Ink::PageCache => Vec::new(),
+        });
+        if kind.pace > 1 {
+            arguments.push(format!("--time-scale={}", kind.pace));
         }
         arguments.extend(kind.lag.map(|lag| format!("--lag={lag}")));
         let nodes = match kind.transport {
@@ -133,18 +171,22 @@ impl Variant {
                     arguments.push(format!("--sockets={}", place.path().display()));
                     places.push(place);
                 }
-                let mut options = LocalOptions::new(at, machines);
-                options.arguments = arguments;
-                let cluster = LocalCluster::start(options)?;
-                cluster.wait_ready(READY)?;
-                Nodes::Processes(cluster)
+                processes(kind, at, machines, arguments)?
             }
         };
         let addresses = nodes.addresses();
         let client = Client::new(addresses.clone(), Timeouts::default());
-        client.retain(LOG, KEPT)?;
+        let proposes: Box<dyn Proposer> = match (&nodes, kind.proposers) {
+            (Nodes::Keys(keys), Some((count, until))) => {
+                Box::new(Contended::new(&keys.doors, count, until))
+            }
+            _ => {
+                client.retain(LOG, KEPT)?;
+                Box::new(Appends::to(&client, LOG)?)
+            }
+        };
         Ok(Variant {
-            appends: Some(Appends::to(&client, LOG)?),
+            proposes: Some(proposes),
             addresses,
             _nodes: nodes,
             _places: places,
@@ -152,8 +194,8 @@ impl Variant {
     }
 
     /// `None`: somebody has it already.
-    pub fn take(&mut self) -> Option<Appends> {
-        self.appends.take()
+    pub fn take(&mut self) -> Option<Box<dyn Proposer>> {
+        self.proposes.take()
     }
 
     pub fn addresses(&self) -> &[String] {
@@ -166,8 +208,27 @@ impl Nodes {
         match self {
             Nodes::Processes(cluster) => cluster.addresses(),
             Nodes::Threads(together) => together.addresses(),
+            Nodes::Keys(keys) => keys.cluster.addresses(),
         }
     }
+}
+
+fn processes(kind: Kind, at: PathBuf, machines: u32, arguments: Vec<String>) -> Result<Nodes> {
+    if kind.proposers.is_some() {
+        let wanted = nodes::Wanted {
+            groups: 1,
+            nodes: machines,
+            replicas: None,
+            arguments,
+            log: None,
+        };
+        return Ok(Nodes::Keys(nodes::Nodes::start_as(&at, &wanted)?));
+    }
+    let mut options = LocalOptions::new(at, machines);
+    options.arguments = arguments;
+    let cluster = LocalCluster::start(options)?;
+    cluster.wait_ready(READY)?;
+    Ok(Nodes::Processes(cluster))
 }
 
 fn place_in(directory: &str) -> std::io::Result<TempDir> {

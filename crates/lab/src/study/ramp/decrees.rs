@@ -22,7 +22,7 @@ pub struct Proposer {
     doors: Vec<String>,
     next: usize,
     link: Option<Link>,
-    padding: String,
+    value_bytes: usize,
 }
 
 impl Proposer {
@@ -35,13 +35,20 @@ impl Proposer {
             doors,
             next: 0,
             link: None,
-            padding: "v".repeat(value_bytes),
+            value_bytes,
         }
+    }
+
+    /// From now on its values have at least so many bytes.
+    pub fn give_bytes(&mut self, value_bytes: usize) {
+        self.value_bytes = value_bytes;
     }
 
     /// Proposes for a decree, and learns what was agreed on.
     pub fn propose(&mut self, decree: u64) -> Result<(String, Duration)> {
-        let own = format!("{}:{decree}:{}", self.name, self.padding);
+        let mut own = format!("{}:{decree}:", self.name);
+        let missing = self.value_bytes.saturating_sub(own.len());
+        own.extend(std::iter::repeat_n('v', missing));
         let key = key_of(decree);
         let set = [b"SET", key.as_bytes(), own.as_bytes(), b"NX", b"GET"];
         let began = Instant::now();

@@ -25,13 +25,13 @@ const PER_NODE_BYTES_MAX: u64 = 512 << 20;
 const PER_NODE_BYTES_MIN: u64 = 16 << 20;
 
 pub struct Experiment<'a> {
-    name: &'static str,
+    name: String,
     x: &'static str,
     common: &'a Common,
     /// With their ids; the last one is another one again.
     variants: Vec<(String, Kind)>,
     /// Beside which the others are set.
-    base: &'static str,
+    base: String,
     also: Vec<(String, String)>,
     published: Vec<Number>,
 }
@@ -48,22 +48,22 @@ struct Found {
 
 impl<'a> Experiment<'a> {
     pub fn new(
-        name: &'static str,
+        name: &str,
         x: &'static str,
         common: &'a Common,
         kinds: &[Kind],
-        base: &'static str,
+        base: &str,
     ) -> Experiment<'a> {
         let mut variants: Vec<(String, Kind)> =
             kinds.iter().map(|kind| (kind.id(), *kind)).collect();
         let again = variants.iter().find(|(id, _)| id == base).cloned();
         variants.extend(again.map(|(id, kind)| (format!("{id}-again"), kind)));
         Experiment {
-            name,
+            name: name.to_owned(),
             x,
             common,
             variants,
-            base,
+            base: base.to_owned(),
             also: Vec::new(),
             published: Vec::new(),
         }
@@ -230,7 +230,7 @@ impl<'a> Experiment<'a> {
             let found = self.variants.iter().find(|(id, _)| id == wanted);
             found.map(|(_, kind)| kind.lag)
         };
-        lag(id) == lag(self.base)
+        lag(id) == lag(&self.base)
     }
 
     fn rounds(&self) -> u32 {
@@ -249,8 +249,8 @@ impl<'a> Experiment<'a> {
         let of = |wanted: &str| named().find(|(id, _)| *id == wanted);
         let mut pairs: Vec<(&str, &str)> = ids
             .iter()
-            .filter(|id| *id != self.base && self.is_like_the_base(id))
-            .map(|id| (&**id, self.base))
+            .filter(|id| **id != self.base && self.is_like_the_base(id))
+            .map(|id| (&**id, &*self.base))
             .collect();
         pairs.extend(self.also.iter().map(|(a, b)| (&**a, &**b)));
         // The other way round is the same pair.
@@ -312,7 +312,7 @@ impl<'a> Experiment<'a> {
     fn run(&self, found: Found, machine: &Machine, began: SystemTime, took: Duration) -> Run {
         let mut run = new_run(
             (self.common, self.rounds()),
-            (self.name, self.x),
+            (&self.name, self.x),
             machine,
             (began, took),
         );
@@ -331,8 +331,5 @@ impl<'a> Experiment<'a> {
 }
 
 fn taken(variants: &mut [Variant]) -> Vec<Box<dyn Proposer>> {
-    let appends = variants.iter_mut().filter_map(Variant::take);
-    appends
-        .map(|appends| Box::new(appends) as Box<dyn Proposer>)
-        .collect()
+    variants.iter_mut().filter_map(Variant::take).collect()
 }

@@ -1,19 +1,22 @@
 //! The RAM-ified Part-Time Parliament's experiments: one proposal at a time, agreed on by nodes that write with different inks.
 //!
 //! ```text
-//!   size       3 nodes; 10 B to 1 MB         disk · page cache · RAM · RAM again
+//!   size       3 nodes; 10 B to 1 MB         disk · page cache · RAM · persistent memory, emulated · RAM again
 //!   machines   3, 10, 20 … nodes; 1 KB       disk · RAM · RAM again
 //!   latency    3, 10 … nodes; 1 KB           disk · RAM, each with and without a lag on what nodes send each other
 //!   workload   3 or 5 nodes; decrees         one proposer · two for the same · one that dies · three at once
 //! ```
 //!
-//! But for workloads a proposal is an append of one stream: its time is from the call to the acknowledgement, at a client beside the leader.
+//! Each of the first three also by other ways between nodes, by several proposers, and with timers that are slower (`setting`).
+//!
+//! But for workloads and several proposers a proposal is an append of one stream: its time is from the call to the acknowledgement, at a client beside the leader.
 
-mod clusters;
+pub(super) mod clusters;
+mod contended;
 mod decrees;
 mod measured;
+mod setting;
 mod together;
-mod transports;
 mod workload;
 
 use anyhow::Result;
@@ -21,9 +24,9 @@ use carrier::Lag;
 use clap::{Args, Subcommand};
 use wire::quantity;
 
-use clusters::{Ink, Kind as Variant};
+use clusters::Ink;
 use measured::Experiment;
-use transports::Transports;
+use setting::Setting;
 
 use super::common::{Common, finish};
 use super::run::Checked;
@@ -33,12 +36,15 @@ use crate::carriers::Transport;
 const SIZE: &str = "\
 Four clusters of three nodes live at once; in each round each of them agrees on five proposals of one size, the first of which does
 not count, in an order that is drawn. disk: every byte is durable on a majority before it is acknowledged. page-cache: the same
-program on a file system in memory, which is what the paper called disk. ram: nothing is written anywhere. ram-again is ram once
-more: a run that tells the two apart proves nothing.
+program on a file system in memory, which is what the paper called disk. ram: nothing is written anywhere. emulated-pmem: mapped files whose
+cache lines are flushed, in memory that is none of the persistent kind: real modules are slower. ram-again is ram once more: a run that tells the two apart proves nothing.
 
 With --transports RAM and disk are measured by each way between nodes: tcp; unix, sockets of this machine; memory, queues between nodes of one
 process, which no transport can beat; grpc-unary, a call for each send, as the paper had it; grpc-stream, a stream for each connection. count is tcp
 whose frames are counted, which is to cost nothing.
+
+With --proposers as many propose for the same decrees, which are keys that only the first SET takes, and one alone does for others. +all ends when the
+last of them has learned what was agreed on. The paper's RAM is page-cache then: keys have a state on disk, and that disk is in memory.
 
 Example: two minutes, and a page with the published numbers beside ours
   logberg-lab ramp size --quick --report size.html
@@ -46,10 +52,13 @@ Example: two minutes, and a page with the published numbers beside ours
 
 const MACHINES: &str = "\
 As `ramp size` does, with 1 KB and more and more nodes, which all vote. All of them share this machine, as they did in the paper.
-Where the nodes of all variants together are more than 60, one cluster lives after the other, and a pair is measured apart.
+Where the nodes of all variants together are more than 60, one cluster lives after the other, and a pair is measured apart. More than
+31 machines need --time-scale: all timers of the nodes take as many times as long, so that heartbeats leave room for proposals; messages and
+quorums are the same, and the variants' names say so.
 
 Example:
-  logberg-lab ramp machines --machines 3,9,15 --report machines.html";
+  logberg-lab ramp machines --machines 3,9,15 --report machines.html
+  logberg-lab ramp machines --machines 10,40 --time-scale 10";
 
 const LATENCY: &str = "\
 As `ramp machines` does. With a lag what a node sends to another arrives later, by a time that is drawn anew each time; the order of
@@ -89,7 +98,7 @@ pub struct Size {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=clusters::MACHINES_MAX))]
     machines: u32,
     #[command(flatten)]
-    transports: Transports,
+    setting: Setting,
     #[command(flatten)]
     common: Common,
 }
@@ -103,7 +112,7 @@ pub struct Machines {
     #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = quantity::at_least_one)]
     size: u64,
     #[command(flatten)]
-    transports: Transports,
+    setting: Setting,
     #[command(flatten)]
     common: Common,
 }
@@ -120,9 +129,27 @@ pub struct Latency {
     #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = quantity::at_least_one)]
     size: u64,
     #[command(flatten)]
-    transports: Transports,
+    setting: Setting,
     #[command(flatten)]
     common: Common,
+}
+
+impl Setting {
+    /// An experiment with these inks, by all that is varied.
+    fn experiment<'a>(
+        &self,
+        name: &str,
+        x: &'static str,
+        common: &'a Common,
+        inks: &[Ink],
+    ) -> Experiment<'a> {
+        let base = self.base().id();
+        let mut experiment = Experiment::new(name, x, common, &self.kinds(inks), &base);
+        for (a, b) in self.pairs(inks) {
+            experiment.also_pair(&a, &b);
+        }
+        experiment
+    }
 }
 
 impl Arguments {
@@ -148,23 +175,32 @@ impl Size {
     fn run(self, json: bool) -> Result<()> {
         let report = self.common.report.open()?;
         let sizes = match (&self.sizes[..], self.common.quick) {
+            ([], true) if self.setting.proposers().is_some() => vec![10, 1_000, 100_000],
+            ([], false) if self.setting.proposers().is_some() => {
+                vec![10, 100, 1_000, 10_000, 100_000]
+            }
             ([], true) => vec![10, 1_000, 100_000, 1_000_000],
             ([], false) => vec![10, 100, 1_000, 10_000, 100_000, 1_000_000],
             (given, _) => given.to_vec(),
         };
-        self.transports.check()?;
-        let inks: &[Ink] = match self.transports.are_said() {
+        let setting = &self.setting;
+        setting.check(&[self.machines])?;
+        let inks = setting.inks(match setting.has_ways() {
             true => &[Ink::Disk, Ink::Ram],
-            false => &[Ink::Disk, Ink::PageCache, Ink::Ram],
+            false => &[Ink::Disk, Ink::PageCache, Ink::Ram, Ink::EmulatedPmem],
+        });
+        let name = match setting.proposers() {
+            Some(count) => format!("ramp size, {count} proposers"),
+            None => "ramp size".to_owned(),
         };
-        let variants = self.transports.of(inks);
-        let mut experiment = Experiment::new("ramp size", "bytes", &self.common, &variants, "ram");
-        experiment.published("4.1.1", &["disk", "ram"]);
-        if self.transports.has(Transport::GrpcUnary) {
-            experiment.published("4.1.2", &["disk", "ram"]);
-        }
-        for (a, b) in self.transports.pairs(inks) {
-            experiment.also_pair(&a, &b);
+        let mut experiment = setting.experiment(&name, "bytes", &self.common, &inks);
+        let (by_text, by_calls) = match setting.proposers() {
+            None => ("4.1.1", "4.1.2"),
+            Some(_) => ("4.2.1", "4.2.2"),
+        };
+        experiment.published(by_text, &["disk", "ram"]);
+        if setting.has(Transport::GrpcUnary) {
+            experiment.published(by_calls, &["disk", "ram"]);
         }
         let run = experiment.by_size(self.machines, &sizes)?;
         finish(run, &self.common, (json, report), |run| {
@@ -175,6 +211,15 @@ impl Size {
                 ("disk/ram at 1 KB", at("disk", 1e3)),
                 ("disk/ram at 1 MB", at("disk", 1e6)),
                 ("page-cache/ram at 1 KB", at("page-cache", 1e3)),
+                ("emulated-pmem/ram at 1 KB", at("emulated-pmem", 1e3)),
+                (
+                    "two/one by size, 1 KB",
+                    run.pair("page-cache+2p", "page-cache+1p", 1e3),
+                ),
+                (
+                    "all/one by size, 1 KB",
+                    run.pair("page-cache+2p+all", "page-cache+1p", 1e3),
+                ),
                 ("grpc-unary/tcp at 1 KB", at("ram+grpc-unary", 1e3)),
                 (
                     "grpc-unary/tcp at 1 KB, as there",
@@ -198,21 +243,23 @@ impl Machines {
     fn run(self, json: bool) -> Result<()> {
         let report = self.common.report.open()?;
         let machines = or(&self.machines, self.common.quick, &[3, 9], &[3, 10, 20]);
-        self.transports.check()?;
-        let inks = [Ink::Disk, Ink::Ram];
-        let variants = self.transports.of(&inks);
-        let mut experiment =
-            Experiment::new("ramp machines", "machines", &self.common, &variants, "ram");
-        for (a, b) in self.transports.pairs(&inks) {
-            experiment.also_pair(&a, &b);
+        let setting = &self.setting;
+        setting.check(&machines)?;
+        let inks = setting.inks(&[Ink::Disk, Ink::Ram]);
+        let mut experiment = setting.experiment("ramp machines", "machines", &self.common, &inks);
+        match setting.proposers() {
+            None => {
+                experiment.published("4.1.3 disk", &["1 proposer"]);
+                experiment.published("4.1.3 ram", &["1 proposer"]);
+            }
+            Some(_) => experiment.published("repository, 2 proposers", &["ram"]),
         }
-        experiment.published("4.1.3 disk", &["1 proposer"]);
-        experiment.published("4.1.3 ram", &["1 proposer"]);
+        let base = setting.base().id();
         let run = experiment.by_machines(&machines, self.size)?;
         finish(run, &self.common, (json, report), |run| {
             // The exponent of the means beside that of the medians says how sure it is.
             let of = |figure: fn(&super::run::Cell) -> f64| {
-                let cells = run.cells.iter().filter(|cell| cell.variant == "ram");
+                let cells = run.cells.iter().filter(|cell| cell.variant == base);
                 let points: Vec<(f64, f64)> = cells.map(|cell| (cell.x, figure(cell))).collect();
                 statistics::exponent(&points)
             };
@@ -234,20 +281,25 @@ impl Latency {
     fn run(self, json: bool) -> Result<()> {
         let report = self.common.report.open()?;
         let machines = or(&self.machines, self.common.quick, &[3], &[3, 10]);
-        self.transports.check()?;
-        let plain = self.transports.of(&[Ink::Disk, Ink::Ram]);
+        let setting = &self.setting;
+        setting.check(&machines)?;
+        let inks = setting.inks(&[Ink::Disk, Ink::Ram]);
+        let plain = setting.kinds(&inks);
         let late = plain.iter().map(|kind| kind.later(self.lag)).collect();
         let variants = [plain, late].concat();
-        let mut experiment = Experiment::new(
-            "ramp latency",
-            "machines",
-            &self.common,
-            &variants,
-            "ram+lag",
-        );
-        experiment.published("4.1.4", &["1 proposer, lag"]);
+        let base = setting.base();
+        let (late, base) = (base.later(self.lag).id(), base.id());
+        let mut experiment =
+            Experiment::new("ramp latency", "machines", &self.common, &variants, &late);
+        match setting.proposers() {
+            None => experiment.published("4.1.4", &["1 proposer, lag"]),
+            Some(_) => experiment.published("repository, 2 proposers, lag", &["ram"]),
+        }
+        for (a, b) in setting.pairs(&inks) {
+            experiment.also_pair(&a, &b);
+        }
         experiment.also_pair("disk", "ram");
-        experiment.also_pair("ram+lag", "ram");
+        experiment.also_pair(&late, &base);
         let run = experiment.by_machines(&machines, self.size)?;
         finish(run, &self.common, (json, report), |run| {
             let last = machines.iter().copied().max().map_or(0.0, f64::from);

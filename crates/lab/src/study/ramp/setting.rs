@@ -1,73 +1,138 @@
-//! Which transports an experiment is about, and which pairs of variants they make.
+//! What an experiment varies beside its x axis: ways between nodes, proposers, the pace of timers.
 
 use anyhow::Result;
 use clap::Args;
 use terminal::exit::Failure;
 
-use super::clusters::{Ink, Kind};
+use super::clusters::{Ink, Kind, MACHINES_AT_PACE_MAX};
+use super::contended::Until;
 use crate::carriers::Transport;
 
 #[derive(Clone, Debug, Args)]
-pub struct Transports {
-    /// The ways between nodes that are set beside each other, of RAM and disk [default: tcp alone]
+pub struct Setting {
+    /// The ways between nodes that are set beside each other [default: tcp alone]
     #[arg(long, value_name = "WAY,…", value_delimiter = ',', value_enum)]
     transports: Vec<Transport>,
+    /// So many propose for the same decrees, each beside a node; beside one alone. Inks are disk and page-cache then, since keys have none in RAM
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=31))]
+    proposers: Option<u32>,
+    /// Every timer of the nodes takes so many times as long: more than 31 machines of one host need it
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    time_scale: u32,
 }
 
-impl Transports {
-    /// Whether somebody asked for more than there is by itself.
-    pub fn are_said(&self) -> bool {
+impl Setting {
+    /// Whether somebody asked for more ways than there are by themselves.
+    pub fn has_ways(&self) -> bool {
         !self.transports.is_empty()
-    }
-
-    /// Errors: one is said twice; there is no TCP, beside which the others are set.
-    pub fn check(&self) -> Result<()> {
-        let mut once = self.transports.clone();
-        once.sort_unstable();
-        once.dedup();
-        if once.len() < self.transports.len() {
-            return Err(
-                Failure::usage("a way is said twice: each is one variant, so say it once").into(),
-            );
-        }
-        if self.are_said() && !once.contains(&Transport::Tcp) {
-            let sentence = "ways are set beside tcp, which is not among them: say tcp, too";
-            return Err(Failure::usage(sentence).into());
-        }
-        Ok(())
-    }
-
-    /// These inks by each way.
-    pub fn of(&self, inks: &[Ink]) -> Vec<Kind> {
-        let all = match self.are_said() {
-            true => &self.transports[..],
-            false => &[Transport::Tcp],
-        };
-        let kinds = inks.iter().copied().map(Kind::plain);
-        kinds
-            .flat_map(|kind| all.iter().map(move |transport| kind.by(*transport)))
-            .collect()
-    }
-
-    /// The pairs that are not those with the base, of one ink: TCP beside the others, and the two uses of gRPC.
-    pub fn pairs(&self, inks: &[Ink]) -> Vec<(String, String)> {
-        let id = |ink: &Ink, transport| Kind::plain(*ink).by(transport).id();
-        let mut pairs = Vec::new();
-        for ink in inks {
-            if *ink != Ink::Ram {
-                let others = self.transports.iter().filter(|way| **way != Transport::Tcp);
-                pairs.extend(others.map(|way| (id(ink, *way), id(ink, Transport::Tcp))));
-            }
-            let both = [Transport::GrpcStream, Transport::GrpcUnary];
-            if both.iter().all(|way| self.transports.contains(way)) {
-                pairs.push((id(ink, both[0]), id(ink, both[1])));
-            }
-        }
-        pairs
     }
 
     pub fn has(&self, transport: Transport) -> bool {
         self.transports.contains(&transport)
+    }
+
+    pub fn proposers(&self) -> Option<u32> {
+        self.proposers
+    }
+
+    /// Errors: a combination that cannot be measured, and what to do about it.
+    pub fn check(&self, machines: &[u32]) -> Result<()> {
+        let mut once = self.transports.clone();
+        once.sort_unstable();
+        once.dedup();
+        let most = machines.iter().copied().max().unwrap_or(0);
+        let least = machines.iter().copied().min().unwrap_or(0);
+        let refused = match () {
+            () if once.len() < self.transports.len() => {
+                "a way is said twice: each is one variant, so say it once".to_owned()
+            }
+            () if self.has_ways() && !self.has(Transport::Tcp) => {
+                "ways are set beside tcp, which is not among them: say tcp, too".to_owned()
+            }
+            () if !self.transports.iter().all(|way| way.is_possible()) => {
+                "this machine has no bbr: load tcp_bbr, or leave tcp-bbr out".to_owned()
+            }
+            () if self.proposers.is_some() && self.has(Transport::Memory) => {
+                "nodes of one process serve no keys, and proposers need them: leave memory out"
+                    .to_owned()
+            }
+            () if self.proposers.is_some_and(|count| count > least) => {
+                format!(
+                    "each proposer is beside a node of its own: have as many machines, at least, and there are {least}"
+                )
+            }
+            () if most > MACHINES_AT_PACE_MAX && self.time_scale == 1 => format!(
+                "more than {MACHINES_AT_PACE_MAX} machines of one host are too busy with each other: say --time-scale 10, too"
+            ),
+            () if self.time_scale > 1 && self.has(Transport::Memory) => {
+                "nodes of one process keep their pace: leave memory out, or --time-scale".to_owned()
+            }
+            () => return Ok(()),
+        };
+        Err(Failure::usage(refused).into())
+    }
+
+    /// The inks of an experiment that would have these.
+    pub fn inks(&self, inks: &[Ink]) -> Vec<Ink> {
+        match self.proposers {
+            Some(_) => vec![Ink::Disk, Ink::PageCache],
+            None => inks.to_vec(),
+        }
+    }
+
+    /// These inks by each way, and by one proposer and several.
+    pub fn kinds(&self, inks: &[Ink]) -> Vec<Kind> {
+        let ways = match self.has_ways() {
+            true => &self.transports[..],
+            false => &[Transport::Tcp],
+        };
+        let inks = inks.iter().copied().map(Kind::plain);
+        let kinds = inks.flat_map(|kind| ways.iter().map(move |way| kind.by(*way)));
+        let kinds = kinds.map(|kind| kind.paced(self.time_scale));
+        match self.proposers {
+            None => kinds.collect(),
+            Some(count) => kinds
+                .flat_map(|kind| {
+                    [
+                        kind.contended(1, Until::First),
+                        kind.contended(count, Until::First),
+                        kind.contended(count, Until::All),
+                    ]
+                })
+                .collect(),
+        }
+    }
+
+    /// Beside which the other variants are set.
+    pub fn base(&self) -> Kind {
+        let plain = match self.proposers {
+            Some(_) => Kind::plain(Ink::PageCache).contended(1, Until::First),
+            None => Kind::plain(Ink::Ram),
+        };
+        plain.paced(self.time_scale)
+    }
+
+    /// The pairs that are not those with the base: TCP beside the others, the two uses of gRPC, and one proposer beside several.
+    pub fn pairs(&self, inks: &[Ink]) -> Vec<(String, String)> {
+        let kinds = self.kinds(inks);
+        let base = self.base();
+        let mut pairs = Vec::new();
+        for kind in &kinds {
+            let mut beside = Vec::new();
+            if kind.transport != Transport::Tcp {
+                beside.push(kind.by(Transport::Tcp));
+            }
+            if kind.transport == Transport::GrpcStream {
+                beside.push(kind.by(Transport::GrpcUnary));
+            }
+            if kind.proposers.is_some_and(|(count, _)| count > 1) {
+                beside.push(kind.contended(1, Until::First));
+            }
+            let of_all = beside.into_iter().filter(|other| kinds.contains(other));
+            let other_than_base = of_all.filter(|other| *other != base);
+            pairs.extend(other_than_base.map(|other| (kind.id(), other.id())));
+        }
+        pairs
     }
 }
 
@@ -75,29 +140,63 @@ impl Transports {
 mod tests {
     use super::*;
 
-    fn said(transports: &[Transport]) -> Transports {
-        Transports {
+    fn said(transports: &[Transport], proposers: Option<u32>) -> Setting {
+        Setting {
             transports: transports.to_vec(),
+            proposers,
+            time_scale: 1,
         }
     }
 
     #[test]
     fn each_ink_goes_by_each_way_and_tcp_is_beside_them() {
-        let all = said(&[Transport::Tcp, Transport::GrpcUnary, Transport::GrpcStream]);
-        all.check().expect("sound");
-        let ids: Vec<String> = all
-            .of(&[Ink::Disk, Ink::Ram])
-            .into_iter()
-            .map(Kind::id)
-            .collect();
+        let ways = [Transport::Tcp, Transport::GrpcUnary, Transport::GrpcStream];
+        let all = said(&ways, None);
+        all.check(&[3]).expect("sound");
+        let inks = [Ink::Disk, Ink::Ram];
+        let ids: Vec<String> = all.kinds(&inks).into_iter().map(Kind::id).collect();
         let disk = ["disk", "disk+grpc-unary", "disk+grpc-stream"];
         let ram = ["ram", "ram+grpc-unary", "ram+grpc-stream"];
         assert_eq!(ids, [disk, ram].concat());
-        let pairs = all.pairs(&[Ink::Disk, Ink::Ram]);
+        let pairs = all.pairs(&inks);
         let has = |a: &str, b: &str| pairs.contains(&(a.to_owned(), b.to_owned()));
         assert!(has("ram+grpc-stream", "ram+grpc-unary") && has("disk+grpc-unary", "disk"));
-        assert!(said(&[Transport::Unix]).check().is_err());
-        assert!(said(&[Transport::Tcp, Transport::Tcp]).check().is_err());
-        assert_eq!(said(&[]).of(&[Ink::Ram]), [Kind::plain(Ink::Ram)]);
+        assert!(!has("ram+grpc-unary", "ram"), "the base is beside all");
+        assert_eq!(said(&[], None).kinds(&[Ink::Ram]), [Kind::plain(Ink::Ram)]);
+    }
+
+    #[test]
+    fn several_proposers_are_beside_one() {
+        let two = said(&[], Some(2));
+        let inks = two.inks(&[Ink::Ram]);
+        let ids: Vec<String> = two.kinds(&inks).into_iter().map(Kind::id).collect();
+        let disk = ["disk+1p", "disk+2p", "disk+2p+all"];
+        let memory = ["page-cache+1p", "page-cache+2p", "page-cache+2p+all"];
+        assert_eq!(ids, [disk, memory].concat());
+        assert_eq!(two.base().id(), "page-cache+1p");
+        let pairs = two.pairs(&inks);
+        assert!(pairs.contains(&("disk+2p".to_owned(), "disk+1p".to_owned())));
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused_beforehand() {
+        for (setting, machines, remedy) in [
+            (said(&[Transport::Unix], None), 3, "say tcp, too"),
+            (
+                said(&[Transport::Tcp, Transport::Tcp], None),
+                3,
+                "say it once",
+            ),
+            (
+                said(&[Transport::Tcp, Transport::Memory], Some(2)),
+                3,
+                "leave memory out",
+            ),
+            (said(&[], Some(4)), 3, "as many machines"),
+            (said(&[], None), 40, "--time-scale 10"),
+        ] {
+            let refused = setting.check(&[machines]).expect_err(remedy).to_string();
+            assert!(refused.contains(remedy), "{refused}");
+        }
     }
 }

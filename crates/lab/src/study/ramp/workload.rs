@@ -15,6 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, ValueEnum};
+use terminal::exit::Failure;
 use testbed::environment::Machine;
 use testbed::scratch::go_on;
 use testbed::watch::Watch;
@@ -32,7 +33,8 @@ A decree is a key that only the first SET takes (SET decree:7 VALUE NX GET): eve
 clients are beside the nodes, one for each.
 
 a: one proposer. b: two for the same decrees, M0 a little earlier (--later), and decrees of M0 alone between them. c: the node that leads is
-killed after ten decrees of M0, and M1 goes on; --deaths times. d: three proposers at once, on five nodes.
+killed after ten decrees of M0, and M1 goes on; --deaths times. d: three proposers at once, on five nodes,
+or as many as are said.
 
 Example:
   logberg-lab ramp workload b --quick
@@ -48,6 +50,12 @@ pub struct Arguments {
     /// c: this often [default: 20, or 3 with --quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     deaths: Option<u32>,
+    /// d: so many propose at once
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=15))]
+    proposers: u32,
+    /// d: on so many nodes [default: 5, or twice as many as proposers less one]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=31))]
+    machines: Option<u32>,
     /// Bytes of a value
     #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = quantity::at_least_one)]
     size: u64,
@@ -63,7 +71,7 @@ enum Workload {
     B,
     /// The first one dies
     C,
-    /// Three of five at once
+    /// Three of five at once, or more
     D,
 }
 
@@ -106,7 +114,17 @@ impl Arguments {
         let machine = Machine::look(scratch.path())?;
         machine.warn_if_no_disk();
         let (began, since) = (SystemTime::now(), Instant::now());
-        let machines = if self.workload == Workload::D { 5 } else { 3 };
+        let machines = match self.workload {
+            Workload::D => self.machines.unwrap_or(5.max(self.proposers * 2 - 1)),
+            _ => 3,
+        };
+        if self.workload == Workload::D && self.proposers > machines {
+            return Err(Failure::usage(format!(
+                "each proposer is beside a node of its own: have --machines {} or more",
+                self.proposers
+            ))
+            .into());
+        }
         let nodes = Nodes::start_so_many(&scratch.path().join("nodes"), 1, machines)?;
         let mut learned = Learned::default();
         let mut found = match self.workload {
@@ -116,11 +134,16 @@ impl Arguments {
                 self.by_turns(&nodes, &mut learned, variants, &[0, 1])?
             }
             Workload::D => {
-                let variants: &[&[&str]] = &[
-                    &["one", "one-again"],
-                    &["three", "three-second", "three-third"],
-                ];
-                self.by_turns(&nodes, &mut learned, variants, &[0, 1, 2])?
+                let names: Vec<String> = (1..=self.proposers)
+                    .map(|place| match place {
+                        1 => at_once(self.proposers),
+                        _ => format!("{}-{place}", at_once(self.proposers)),
+                    })
+                    .collect();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let beside: Vec<usize> = (0..self.proposers as usize).collect();
+                let variants = [&["one", "one-again"][..], &names];
+                self.by_turns(&nodes, &mut learned, &variants, &beside)?
             }
             Workload::C => self.through_deaths(&nodes, &mut learned)?,
         };
@@ -190,10 +213,14 @@ impl Arguments {
                         found.note(kinds[at], took);
                     }
                     Some(names) => {
-                        for (name, one) in names.iter().zip(self.together(&mut all, decree)?) {
+                        let mut last = Duration::ZERO;
+                        let together = self.together(&mut all, decree)?;
+                        for ((name, one), place) in names.iter().zip(together).zip(0u32..) {
                             learned.note(decree, one.0);
                             found.note(name, one.1);
+                            last = last.max(self.later() * place + one.1);
                         }
+                        found.note(&format!("{}, all", names[0]), last);
                     }
                 }
             }
@@ -205,10 +232,7 @@ impl Arguments {
     /// All for the same decree; each later than the one before it.
     fn together(&self, all: &mut [Proposer], decree: u64) -> Result<Vec<(String, Duration)>> {
         let begin = Barrier::new(all.len());
-        let later = match self.workload {
-            Workload::B => Duration::from_secs_f64(self.later),
-            _ => Duration::ZERO,
-        };
+        let later = self.later();
         std::thread::scope(|scope| {
             let threads: Vec<_> = all
                 .iter_mut()
@@ -228,6 +252,14 @@ impl Arguments {
             });
             joined.collect()
         })
+    }
+
+    /// Each begins so much later than the one before it.
+    fn later(&self) -> Duration {
+        match self.workload {
+            Workload::B => Duration::from_secs_f64(self.later),
+            _ => Duration::ZERO,
+        }
     }
 
     fn through_deaths(&self, nodes: &Nodes, learned: &mut Learned) -> Result<Found> {
@@ -308,14 +340,25 @@ impl Found {
                 lag: "none".to_owned(),
             });
         }
-        for (a, b) in [("two", "one"), ("three", "one"), ("one-again", "one")] {
-            if let (Some(of_a), Some(of_b)) = (self.samples.get(a), self.samples.get(b)) {
-                run.pairs
-                    .extend(Pair::of((a, of_a), (b, of_b), machines, true));
-            }
+        let Some(alone) = self.samples.get("one") else {
+            run.run.complete &= !self.ended;
+            run.counts = self.counts;
+            return;
+        };
+        for (a, of_a) in self.samples.iter().filter(|(a, _)| *a != "one") {
+            run.pairs
+                .extend(Pair::of((a, of_a), ("one", alone), machines, true));
         }
         run.run.complete &= !self.ended;
         run.counts = self.counts;
+    }
+}
+
+/// The name of the first of so many.
+fn at_once(proposers: u32) -> String {
+    match proposers {
+        3 => "three".to_owned(),
+        count => format!("{count} at once"),
     }
 }
 

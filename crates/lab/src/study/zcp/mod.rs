@@ -9,6 +9,7 @@ mod cells;
 mod judged;
 mod plots;
 mod published;
+mod stack;
 mod tables;
 
 use std::time::Duration;
@@ -56,12 +57,14 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Experiment {
     Grid(Box<Grid>),
+    Stack(Box<stack::Stack>),
 }
 
 impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
         match self.experiment {
             Experiment::Grid(grid) => grid.run(json),
+            Experiment::Stack(stack) => stack.run(json),
         }
     }
 }
