@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use client::{AppendOptions, Client, ReadOptions, Timeouts};
 use testbed::cluster::{LocalCluster, LocalOptions};
-use testbed::port;
+use testbed::{level, port};
 
 use crate::PROGRAM;
 
@@ -32,6 +32,8 @@ fn appends_and_reads(addresses: &[String]) {
         rest = behind;
     }
     let closed = appender.close().expect("closed");
+    // A node that follows may hear of it a little later.
+    level::wait_level(addresses, "main", PATIENCE).expect("level");
     for address in addresses {
         let options = ReadOptions {
             stream: Some(closed.stream),
