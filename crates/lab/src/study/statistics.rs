@@ -38,13 +38,14 @@ pub fn ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
 
 /// How many order statistics are cut off on each side, and the confidence of what is left.
 fn ends(count: usize) -> Option<(usize, f64)> {
-    let mut chance = 0.5_f64.powi(i32::try_from(count).ok()?);
+    // As a logarithm: half to the power of more than a thousand is no number that a f64 has.
+    let mut chance = -(count as f64) * std::f64::consts::LN_2;
     let mut outside = 0.0;
     let mut best = None;
     for cut in 0..count.div_ceil(2) {
         // `cut + 1` values at least must fall on one side for the interval to miss the median.
-        outside += chance;
-        chance *= (count - cut) as f64 / (cut + 1) as f64;
+        outside += chance.exp();
+        chance += ((count - cut) as f64 / (cut + 1) as f64).ln();
         let confidence = 1.0 - 2.0 * outside;
         if best.is_some() && confidence < CONFIDENCE {
             break;
@@ -103,7 +104,14 @@ mod tests {
             assert_eq!(found, cut, "of {count}");
             assert!((with - confidence).abs() < 0.001, "of {count}: {with}");
         }
-        assert_eq!(ends(5), Some((0, 0.9375)), "too few for 95 %");
+        let (cut, with) = ends(5).expect("some");
+        assert!(cut == 0 && (with - 0.9375).abs() < 1e-9, "too few for 95 %");
+        // By the normal distribution 750 less 1.96 of its deviations, which are 19.4.
+        let (cut, with) = ends(1500).expect("some");
+        assert!(
+            (710..=713).contains(&cut) && (with - 0.95).abs() < 0.01,
+            "{cut} {with}"
+        );
         assert_eq!(ends(0), None);
     }
 

@@ -21,7 +21,9 @@ pub const MACHINES_MAX: i64 = 101;
 /// So many may have the pace of the product.
 pub const MACHINES_AT_PACE_MAX: u32 = 31;
 
+/// The time in which a small cluster is ready, and more for each node: votes are given one after the other.
 const READY: Duration = Duration::from_secs(120);
+const READY_EACH: Duration = Duration::from_secs(5);
 const LOG: &str = "main";
 /// The retention of a log of proposals.
 const KEPT: &str = "128MiB";
@@ -160,7 +162,9 @@ impl Variant {
         }
         arguments.extend(kind.lag.map(|lag| format!("--lag={lag}")));
         let nodes = match kind.transport {
-            Transport::Memory => Nodes::Threads(Together::start(&at, machines, &arguments, READY)?),
+            Transport::Memory => {
+                Nodes::Threads(Together::start(&at, machines, &arguments, ready(machines))?)
+            }
             transport => {
                 if transport != Transport::Tcp {
                     arguments.push(format!("--carry={transport}"));
@@ -213,6 +217,10 @@ impl Nodes {
     }
 }
 
+fn ready(machines: u32) -> Duration {
+    READY + READY_EACH * machines
+}
+
 fn processes(kind: Kind, at: PathBuf, machines: u32, arguments: Vec<String>) -> Result<Nodes> {
     if kind.proposers.is_some() {
         let wanted = nodes::Wanted {
@@ -227,7 +235,7 @@ fn processes(kind: Kind, at: PathBuf, machines: u32, arguments: Vec<String>) -> 
     let mut options = LocalOptions::new(at, machines);
     options.arguments = arguments;
     let cluster = LocalCluster::start(options)?;
-    cluster.wait_ready(READY)?;
+    cluster.wait_ready(ready(machines))?;
     Ok(Nodes::Processes(cluster))
 }
 

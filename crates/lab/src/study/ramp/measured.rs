@@ -87,6 +87,9 @@ impl<'a> Experiment<'a> {
         self.around(
             (machines, sizes.iter().sum()),
             |scratch, watch, draw, found| {
+                if machines * self.variants.len() as u32 > AT_ONCE_MAX {
+                    return self.sizes_apart((scratch, watch), (machines, sizes), draw, found);
+                }
                 let mut variants = self.start(scratch, &format!("{machines}"), machines, watch)?;
                 let mut appends = taken(&mut variants);
                 for size in sizes {
@@ -137,6 +140,39 @@ impl<'a> Experiment<'a> {
             },
             machines.len(),
         )
+    }
+
+    /// One cluster after the other, each with all sizes.
+    fn sizes_apart(
+        &self,
+        (scratch, watch): (&Scratch, &Watch),
+        (machines, sizes): (u32, &[u64]),
+        draw: &mut Draw,
+        found: &mut Found,
+    ) -> Result<()> {
+        let mut all: Vec<Vec<Samples>> = vec![Vec::new(); sizes.len()];
+        for (id, kind) in &self.variants {
+            watch.says(format!("{machines} machines, {id}"));
+            let directory = scratch.path().join(format!("{machines}-{id}"));
+            let mut variant = Variant::start(*kind, directory.clone(), machines)?;
+            let mut appends = taken(std::slice::from_mut(&mut variant));
+            for (of_size, size) in all.iter_mut().zip(sizes) {
+                let rounds = (self.rounds(), *size as usize);
+                let (samples, complete) = take_turns(&mut appends, rounds, draw, || watch.step(1))?;
+                found.complete &= complete;
+                of_size.extend(samples);
+            }
+            drop((appends, variant));
+            scratch.retire(&directory)?;
+            if !found.complete {
+                break;
+            }
+        }
+        for (samples, size) in all.iter().zip(sizes) {
+            let ids = &self.ids()[..samples.len()];
+            self.note(found, *size as f64, ids, samples, false);
+        }
+        Ok(())
     }
 
     fn one_after_the_other(
