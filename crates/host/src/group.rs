@@ -388,7 +388,10 @@ impl Group {
         match news {
             // Above.
             News::Client { .. } => {}
-            News::Appeared { .. } | News::GroupAsked { .. } | News::GroupTold { .. } => {}
+            News::Appeared { .. }
+            | News::GroupAsked { .. }
+            | News::GroupTold { .. }
+            | News::AreYouThere => {}
             News::Gone => {
                 self.core.is_gone = true;
                 self.leading.end(&Outcome::Unknown);

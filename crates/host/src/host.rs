@@ -182,6 +182,7 @@ impl Host {
                 return self.hear(word);
             }
             News::GroupTold { request, bytes } => return self.hear(Word::Told { request, bytes }),
+            News::AreYouThere => return self.wish(log, Wish::Here),
             news => news,
         };
         self.changes += u64::from(matches!(

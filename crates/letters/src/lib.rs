@@ -126,6 +126,8 @@ pub enum News {
     },
     /// The answer to a [question](Wish::AskGroup) to this log's group. ‡ Without bytes it is the node's own: nobody was asked.
     GroupTold { request: u64, bytes: Vec<u8> },
+    /// The host is to say that it [is here](Wish::Here).
+    AreYouThere,
     /// A client of this node says something about rows. It is told [something](Wish::ToClient) before it says more, or is gone.
     Client { client: u64, says: Says },
 }
@@ -251,6 +253,8 @@ pub struct ToNode {
 /// The host's wish for one log.
 #[derive(Debug)]
 pub enum Wish {
+    /// The host takes letters.
+    Here,
     /// Hand over the output from this position on.
     Attach { from: u64, number: u64 },
     /// So many bytes that were handed over take no room any more.

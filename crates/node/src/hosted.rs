@@ -6,6 +6,7 @@
 //!
 //! The directory is a guest of log 0 by the same port, and part of the node since it steers it.
 
+mod hearing;
 mod remote;
 mod rows;
 mod small;

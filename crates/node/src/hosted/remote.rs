@@ -11,6 +11,7 @@ use paxos::{NodeId, ReadId, StreamName, Time};
 use replica::{Event, NotNow, Port};
 
 use super::Hosted;
+use super::hearing::{Hearing, STUCK};
 
 /// A barrier that could not be asked for, or failed, is asked for again after so long.
 /// A restore that brings nothing for so long has stopped.
@@ -39,6 +40,9 @@ pub(super) struct Remote {
     halted: Option<String>,
     /// Why the state goes no further for now.
     stuck: Option<String>,
+    hearing: Hearing,
+    /// The host takes no letters, and that was said.
+    is_silent: bool,
     /// The page that a restore of the state goes on with, and since when.
     filling: Option<u64>,
     filling_since: Option<(u64, Time)>,
@@ -96,6 +100,8 @@ impl Remote {
             barriers: BTreeMap::new(),
             halted: None,
             stuck: None,
+            hearing: Hearing::default(),
+            is_silent: false,
             filling: None,
             filling_since: None,
             beyond_since: None,
@@ -154,6 +160,7 @@ impl Remote {
     /// Why the state goes no further, for good or for now.
     pub fn halted(&self) -> Option<&str> {
         let for_now = self.stuck.as_deref().or(self.beyond.as_deref());
+        let for_now = for_now.or(self.is_silent.then_some(STUCK));
         self.halted.as_deref().or(for_now)
     }
 
@@ -176,7 +183,9 @@ impl Remote {
     }
 
     pub fn on_wish(&mut self, wish: Wish) {
+        self.hearing.on_word();
         match wish {
+            Wish::Here => {}
             Wish::Attach { number, .. } => {
                 self.attached = number;
                 self.skipped = false;
@@ -310,6 +319,18 @@ impl Remote {
         }
     }
 
+    /// ‡ A leader whose host takes nothing answers nobody: another may.
+    fn listen(&mut self, now: Time, port: &mut Port<'_>) {
+        if self.hearing.asks(now, port.is_leading()) {
+            self.tell(port, News::AreYouThere);
+        }
+        let is_silent = self.hearing.is_stuck();
+        if is_silent && !self.is_silent {
+            tracing::error!(log = self.log.0, "the state here cannot go on: {STUCK}");
+        }
+        self.is_silent = is_silent;
+    }
+
     /// Whether somebody waits for what is chosen: clients of a leader, or whoever asked for a barrier.
     fn is_awaited(&self, port: &Port<'_>) -> bool {
         port.is_leading() || !self.barriers.is_empty()
@@ -400,10 +421,11 @@ impl Hosted for Remote {
         self.tell_changes(port);
         self.send_pieces(port);
         self.look_beyond(now, port);
+        self.listen(now, port);
         // ‡ Only who has the whole state leads: another would serve nobody.
         let is_unfit = self.halted.is_some() || self.stand.is_some_and(|stand| !stand.is_whole);
         // One whose state goes no further for now takes no command: another may. One that a quorum contradicts answers wrongly.
-        let is_stuck = self.stuck.is_some() || self.beyond.is_some();
+        let is_stuck = self.stuck.is_some() || self.beyond.is_some() || self.is_silent;
         let is_stuck = is_stuck || (port.is_leading() && port.is_state_outvoted());
         if (is_unfit || is_stuck) && port.is_leading() && now >= self.aside_at {
             self.aside_at = now
@@ -437,7 +459,7 @@ impl Hosted for Remote {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let at = [self.next_at, self.more_at];
+        let at = [self.next_at, self.more_at, self.hearing.deadline()];
         at.into_iter().flatten().min()
     }
 }
