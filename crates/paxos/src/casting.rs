@@ -112,6 +112,7 @@ impl Engine {
         leading.finishing = Some(finishing);
         leading.finish_by = (first < below).then_some((first, finish_by));
         leading.term = term;
+        leading.is_used = false;
         leading.started_at = below;
         leading.reported_end = leading.reported_end.max(below);
         leading.again = None;

@@ -30,6 +30,20 @@ pub struct EngineConfig {
     pub unchosen_bytes_max: u64,
     /// The times that it keeps to.
     pub timing: Timing,
+    /// When it prepares while it leads.
+    pub phase_one: PhaseOne,
+}
+
+/// When a leader does phase 1. Any number of them is safe: this says how often it is done, and nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PhaseOne {
+    /// Once, and then all slots are its own.
+    #[default]
+    PerTerm,
+    /// A batch of bytes that is to be proposed has its own first: Paxos without a leader's privilege.
+    PerBatch,
+    /// The same, and it is done when the batch before is chosen, for a batch that may come.
+    PerBatchAhead,
 }
 
 /// The times that an engine keeps to.

@@ -52,6 +52,7 @@
 //!     seed: 42,
 //!     unchosen_bytes_max: 64 << 20,
 //!     timing: Timing::default(),
+//!     phase_one: PhaseOne::PerTerm,
 //! };
 //! let (now, mut disk) = (Time::ZERO, Vec::new());
 //! let mut engine = Engine::new(config, recovered, now);

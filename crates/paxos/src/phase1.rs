@@ -311,6 +311,7 @@ impl Engine {
         leading.redo_at = None;
         leading.unavailable.clear();
         leading.excluded = excluded;
+        leading.is_used = false;
         leading.reads.on_new_term();
         self.attempts = 0;
         self.deposed = false;

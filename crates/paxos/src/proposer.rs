@@ -53,6 +53,8 @@ pub(crate) struct Leading {
     /// Holders not counted in this term's phase 1.
     pub(crate) excluded: Vec<NodeId>,
     pub(crate) reads: Reads,
+    /// Bytes of its own were proposed in this term.
+    pub(crate) is_used: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -92,6 +94,7 @@ impl Leading {
             unavailable: Vec::new(),
             excluded: Vec::new(),
             reads: Reads::default(),
+            is_used: false,
         }
     }
 
@@ -306,6 +309,9 @@ impl Engine {
             offset: Offset(offset),
         };
         let slots = SlotRange::new(written.first_slot, end);
+        if let Stage::Leading(leading) = &mut self.stage {
+            leading.is_used |= leading.plan.is_empty();
+        }
         self.propose_run(slots, value, written.digest, false);
         self.advance_plan();
     }

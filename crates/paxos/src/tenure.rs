@@ -9,7 +9,7 @@ use crate::leadership::Stage;
 use crate::mutation::{self, Mutation};
 use crate::phase1::Phase1;
 use crate::proposer::{Abdication, Leading};
-use crate::{Ignored, Message, NodeId, Note, RecordNumber, StepDownReason, Time};
+use crate::{Ignored, Message, NodeId, Note, PhaseOne, RecordNumber, StepDownReason, Time};
 
 impl Engine {
     pub(crate) fn check_quorum(&mut self) {
@@ -47,12 +47,51 @@ impl Engine {
                 self.begin_abdication(None);
             }
         }
+        if self.config.phase_one == PhaseOne::PerBatchAhead && self.wants_term_of_its_own() {
+            self.start_phase1(Vec::new());
+        }
         self.check_finished();
         if let Stage::Leading(leading) = &self.stage
             && leading.abdication.is_some()
         {
             self.check_abdication();
         }
+    }
+
+    /// Whether this leader does a phase 1 for each batch of bytes.
+    pub fn prepares_each_batch(&self) -> bool {
+        self.config.phase_one != PhaseOne::PerTerm
+    }
+
+    /// Whether the next batch of bytes may be proposed in the term that there is. A leader that prepares for each batch
+    /// begins to do so here, once all before it is chosen; the permit is closed meanwhile, and the node asks again.
+    pub fn may_begin_batch(&mut self, now: Time) -> bool {
+        let Stage::Leading(leading) = &self.stage else {
+            return false;
+        };
+        if !self.prepares_each_batch() || !leading.is_used {
+            return true;
+        }
+        if self.wants_term_of_its_own() {
+            self.now = self.now.max(now);
+            self.start_phase1(Vec::new());
+            self.settle();
+        }
+        false
+    }
+
+    /// Whether its term is used up, and nothing is under way in which another one would interfere.
+    fn wants_term_of_its_own(&self) -> bool {
+        let Stage::Leading(leading) = &self.stage else {
+            return false;
+        };
+        leading.is_used
+            && leading.is_open()
+            && leading.again.is_none()
+            && leading.redo_at.is_none()
+            && leading.plan.is_empty()
+            && leading.proposed_up_to <= self.state.next
+            && leading.term.era == self.state.era
     }
 
     /// Whether the permit is closed for an abdication, and its successor is not level yet.

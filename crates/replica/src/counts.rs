@@ -17,6 +17,8 @@ pub struct LogCounts {
     pub elections_won: u64,
     /// Phase 1 begun again above a later term, or without nodes whose bytes cannot be had.
     pub phase_one_again: u64,
+    /// Phase 1 done for a batch, by a leader that does so.
+    pub batch_terms: u64,
     /// New eras whose term this leader prepared beside the one that went on.
     pub casting_votes: u64,
     /// Steps towards the wanted members that had to wait because another era was just beginning.

@@ -83,6 +83,9 @@ impl Log {
                 }
                 return;
             }
+            if !self.may_begin_batch(env) {
+                return;
+            }
             let writer = self.ingest.writer.as_mut().expect("it is there");
             let count = std::mem::take(&mut writer.filled);
             let (stream, position) = (writer.stream, writer.proposed);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use formats::PAYLOAD_BYTES_MAX;
-use paxos::Timing;
+use paxos::{PhaseOne, Timing};
 
 /// The bounds. docs/limits.md lists them.
 #[derive(Clone, Debug)]
@@ -94,6 +94,8 @@ pub struct Limits {
     pub write_bytes_max: usize,
     pub writes_in_flight_max: usize,
     pub timing: Timing,
+    /// When a leader does phase 1: once, but in the lab.
+    pub phase_one: PhaseOne,
 }
 
 impl Default for Limits {
@@ -148,6 +150,7 @@ impl Default for Limits {
             write_bytes_max: 4 << 20,
             writes_in_flight_max: 1,
             timing: Timing::default(),
+            phase_one: PhaseOne::PerTerm,
         }
     }
 }

@@ -95,6 +95,7 @@ impl Log {
             seed: env.own.nonce ^ u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15),
             unchosen_bytes_max: env.limits.unchosen_bytes_max,
             timing: env.limits.timing,
+            phase_one: env.limits.phase_one,
         };
         let borne_out = RecordContext {
             promised: checkpoint.promised,
@@ -246,6 +247,15 @@ impl Log {
             promised: self.core.engine.durable_promised(),
             missing_bytes: true,
         })
+    }
+
+    /// Whether a batch may be proposed now. If not, its term is being prepared, and a later round asks again.
+    pub(crate) fn may_begin_batch(&mut self, env: &mut Env) -> bool {
+        let may = self.core.engine.may_begin_batch(env.now);
+        if !may {
+            self.drain(env);
+        }
+        may
     }
 
     /// Gives bytes that stand in `buffer[RECORD_HEADER..][..count]` to disk and network. The open

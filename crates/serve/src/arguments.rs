@@ -295,6 +295,9 @@ impl Arguments {
             _ => VOTERS_MAX,
         };
         let mut config = settings.node_config(voters_max)?;
+        if let Some(carry) = &carry {
+            carry.adjust(&mut config.limits);
+        }
         config.speaks = speaks.unwrap_or_default();
         if token.as_ref().is_some_and(|shown| shown.token().is_none()) {
             bail!(

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use anyhow::Result;
 use linux::{Kernel, PostOffice};
 use ops::Machine;
+use replica::Limits;
 
 /// Changes how the bytes between nodes travel (docs/decisions/0071-carriers-around-the-node.md). Nothing that is shipped has one.
 pub trait Carry: Send {
@@ -14,6 +15,9 @@ pub trait Carry: Send {
     fn pace(&self) -> u32 {
         1
     }
+
+    /// Bounds that are not the product's.
+    fn adjust(&self, _limits: &mut Limits) {}
 
     /// The machine that the kernel drives in the node's place.
     fn around<'a>(&'a mut self, node: &'a mut dyn Machine) -> Result<Box<dyn Machine + 'a>>;

@@ -64,7 +64,7 @@ pub use host::{HostId, Process, Start, Status};
 pub use media::TornBlocks;
 pub use net::{Network, NetworkModel};
 pub use random::{PerMillion, Random};
-pub use scenario::{Cluster, Failure, Scenario, each_seed};
+pub use scenario::{BatchTerms, Cluster, Failure, Scenario, each_seed};
 pub use swarm::{Act, Swarm};
 pub use trace::Trace;
 pub use upgrade::Upgrade;

@@ -43,6 +43,16 @@ use crate::swarm::Swarm;
 use crate::upgrade::{Programs, Upgrade};
 use crate::world::{Limits, Outcome, World};
 
+/// When a leader prepares a term for a batch of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BatchTerms {
+    /// When it is to be proposed.
+    OnDemand,
+    /// When the batch before is chosen.
+    Ahead,
+}
+
 /// All that a run depends on besides the code: as TOML it is a script that can be replayed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -96,6 +106,9 @@ pub struct Scenario {
     /// The bytes of a log that may be under way; 0 is what small nodes have.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub window_bytes: u64,
+    /// Leaders do a phase 1 for each batch of bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_terms: Option<BatchTerms>,
     /// Nodes of two program versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<Upgrade>,
@@ -181,6 +194,7 @@ impl Scenario {
             member_changes: 0,
             changes_hurry: false,
             window_bytes: 0,
+            batch_terms: None,
             upgrade: None,
             harm_us: 10_000_000,
             harm_steps_max: None,

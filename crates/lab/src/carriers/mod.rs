@@ -37,6 +37,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use linux::Kernel;
 use ops::Machine;
+use replica::Limits;
 use serve::{Carry, Seat};
 use terminal::exit::Failure;
 
@@ -119,14 +120,22 @@ impl fmt::Display for Transport {
     }
 }
 
-/// A node whose timers take longer, whatever carries between it and the others.
-pub struct Paced {
+/// A node that is slower, or prepares more often, whatever carries between it and the others.
+pub struct Altered {
     pub carry: Option<Box<dyn Carry>>,
-    /// So many times as long.
+    /// Its timers take so many times as long.
     pub pace: u32,
+    pub phase_one: PhaseOne,
 }
 
-impl Carry for Paced {
+impl Altered {
+    /// Whether nothing is other than the product has it.
+    pub fn is_as_shipped(&self) -> bool {
+        self.carry.is_none() && self.pace == 1 && self.phase_one == PhaseOne::PerTerm
+    }
+}
+
+impl Carry for Altered {
     fn set_up(&mut self, kernel: &mut Kernel, seat: &Seat) -> Result<()> {
         match &mut self.carry {
             Some(carry) => carry.set_up(kernel, seat),
@@ -138,10 +147,46 @@ impl Carry for Paced {
         self.pace
     }
 
+    fn adjust(&self, limits: &mut Limits) {
+        limits.phase_one = self.phase_one.into();
+    }
+
     fn around<'a>(&'a mut self, node: &'a mut dyn Machine) -> Result<Box<dyn Machine + 'a>> {
         match &mut self.carry {
             Some(carry) => carry.around(node),
             None => Ok(Box::new(node)),
+        }
+    }
+}
+
+/// When a leader does phase 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+pub enum PhaseOne {
+    /// Once: what the paper calls multipaxos
+    #[default]
+    PerTerm,
+    /// For each batch of bytes, when it is to be proposed: what the paper calls vanilla
+    PerBatch,
+    /// For each batch of bytes, when the one before is chosen
+    PerBatchAhead,
+}
+
+impl PhaseOne {
+    pub fn name(self) -> &'static str {
+        match self {
+            PhaseOne::PerTerm => "per-term",
+            PhaseOne::PerBatch => "per-batch",
+            PhaseOne::PerBatchAhead => "per-batch-ahead",
+        }
+    }
+}
+
+impl From<PhaseOne> for paxos::PhaseOne {
+    fn from(phase_one: PhaseOne) -> paxos::PhaseOne {
+        match phase_one {
+            PhaseOne::PerTerm => paxos::PhaseOne::PerTerm,
+            PhaseOne::PerBatch => paxos::PhaseOne::PerBatch,
+            PhaseOne::PerBatchAhead => paxos::PhaseOne::PerBatchAhead,
         }
     }
 }

@@ -8,7 +8,7 @@ use linux::KernelConfig;
 use serve::Carry;
 use terminal::exit::Failure;
 
-use crate::carriers::{Paced, Transport};
+use crate::carriers::{Altered, PhaseOne, Transport};
 
 /// Run one node of a cluster, with a disk that fails when it is told to
 #[derive(Debug, Args)]
@@ -34,6 +34,9 @@ pub struct Arguments {
     /// All timers of this node take so many times as long, and of the others, too
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     time_scale: u32,
+    /// This node, while it leads, does phase 1 so often
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    phase_one: PhaseOne,
     /// With --carry unix: the sockets of all nodes are in this directory
     #[arg(long, value_name = "DIR")]
     sockets: Option<PathBuf>,
@@ -59,9 +62,21 @@ impl Arguments {
             let by = self.carry.name();
             tracing::warn!(by, "what nodes say is carried as the lab has it");
         }
-        let carry: Option<Box<dyn Carry>> = match self.time_scale {
-            1 => carry,
-            pace => Some(Box::new(Paced { carry, pace })),
+        if self.phase_one != PhaseOne::PerTerm {
+            let when = self.phase_one.name();
+            tracing::warn!(
+                when,
+                "phase 1 is done more often than it need be, as the lab has it"
+            );
+        }
+        let altered = Altered {
+            carry,
+            pace: self.time_scale,
+            phase_one: self.phase_one,
+        };
+        let carry: Option<Box<dyn Carry>> = match altered.is_as_shipped() {
+            true => None,
+            false => Some(Box::new(altered)),
         };
         self.node.run_carried(kernel, None, carry)
     }

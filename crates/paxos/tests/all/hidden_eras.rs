@@ -13,6 +13,7 @@ pub fn a_promise_of_an_era_that_is_forgotten_is_taken_for_what_it_proves() {
         seed: 7,
         unchosen_bytes_max: 1000,
         timing: Timing::default(),
+        phase_one: PhaseOne::PerTerm,
     };
     let mut checkpoint = fresh(three());
     checkpoint.promised = PromisedTerm(term(2, 4, 2));

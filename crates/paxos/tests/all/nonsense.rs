@@ -205,6 +205,7 @@ fn perform(steps: Vec<Step>) {
         seed: 3,
         unchosen_bytes_max: 40,
         timing: Timing::default(),
+        phase_one: PhaseOne::PerTerm,
     };
     let checkpoint = Recovery::new(initial).finish();
     let mut now = Time::ZERO;

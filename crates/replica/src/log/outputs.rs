@@ -246,7 +246,24 @@ impl Log {
         }
     }
 
+    /// The next term of a leader that prepares for each batch: nobody else leads, and nothing but its term changed.
+    fn on_next_term(&mut self, env: &mut Env, role: Role) {
+        self.core.role = role;
+        self.core.young.clear();
+        if let Role::Leader { term } = role {
+            self.followers.begin(&mut self.core, env, term);
+        }
+    }
+
     fn on_role(&mut self, env: &mut Env, role: Role) {
+        let leads_on = match (self.core.role, role) {
+            (Role::Leader { .. }, Role::Leader { .. }) => true,
+            (Role::Follower { leader, .. }, Role::Follower { leader: now, .. }) => leader == now,
+            _ => false,
+        };
+        if leads_on && self.core.engine.prepares_each_batch() {
+            return self.on_next_term(env, role);
+        }
         let led = matches!(self.core.role, Role::Leader { .. });
         self.core.role = role;
         tracing::info!(log = self.core.id.0, name = self.core.name, ?role, "role");
@@ -335,6 +352,10 @@ impl Log {
     }
 
     fn note(&mut self, note: Note) {
+        if matches!(note, Note::PhaseOneAgain { .. }) && self.core.engine.prepares_each_batch() {
+            self.core.counts.batch_terms += 1;
+            return;
+        }
         self.core.counts.note(&note);
         match note {
             Note::Refused { by, term } => {

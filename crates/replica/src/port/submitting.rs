@@ -96,6 +96,9 @@ impl Log {
             {
                 return;
             }
+            if !self.may_begin_batch(env) {
+                return;
+            }
             let pending = &mut self.port.writing.pending;
             let count = pending.len().min(PAYLOAD_MAX).min(room);
             let bytes = first_bytes(pending, count);

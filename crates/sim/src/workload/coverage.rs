@@ -15,9 +15,10 @@ use crate::host::Process;
 pub struct Coverage(BTreeMap<&'static str, u64>);
 
 /// The events that a search of some size must have met.
-const EVENTS: [&str; 53] = [
+const EVENTS: [&str; 54] = [
     "elections",
     "duels",
+    "terms-of-batches",
     "casting-votes",
     "casting-votes-waited-for",
     "deposed-by-a-later-term",
@@ -156,6 +157,7 @@ impl Coverage {
     fn take_log(&mut self, counts: &LogCounts) {
         self.add("elections", counts.elections_won);
         self.add("duels", counts.phase_one_again);
+        self.add("terms-of-batches", counts.batch_terms);
         self.add("casting-votes", counts.casting_votes);
         self.add("steps-put-off", counts.steps_put_off);
         self.add("deposed-by-a-later-term", counts.deposed_by_later_term);

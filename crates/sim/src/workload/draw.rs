@@ -6,7 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use crate::random::{PerMillion, Random};
-use crate::scenario::Scenario;
+use crate::scenario::{BatchTerms, Scenario};
 use crate::swarm::{Act, Swarm};
 use crate::upgrade::Upgrade;
 
@@ -121,6 +121,11 @@ pub fn draw(seed: u64) -> Scenario {
     // Bytes left behind the end of a file are no damage that somebody has to find.
     let random = &mut Random::new(seed ^ 0x006c_616e_6473);
     scenario.lands = !damaged && random.below(4) == 0;
+    scenario.batch_terms = match seed % 16 {
+        7 => Some(BatchTerms::OnDemand),
+        8 => Some(BatchTerms::Ahead),
+        _ => None,
+    };
     scenario
 }
 

@@ -9,7 +9,7 @@ use formats::Speaks;
 use node::Node;
 use node::config::{NodeConfig, Start};
 use ops::{Disk, Time};
-use paxos::{NodeId, Role};
+use paxos::{NodeId, PhaseOne, Role};
 use replica::Limits;
 use store::{MANIFEST_FILE, ManifestError};
 use wire::Standing;
@@ -17,7 +17,7 @@ use wire::Standing;
 use super::draw::MORE_LOGS;
 use crate::client::{Asker, Ledger};
 use crate::host::{HostId, Process};
-use crate::scenario::{Cluster, Scenario};
+use crate::scenario::{BatchTerms, Cluster, Scenario};
 use crate::upgrade::{self, Programs};
 use crate::world::World;
 
@@ -71,6 +71,11 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
         limits.standing_logs_max = 1;
         limits.due_logs_max = 1;
     }
+    limits.phase_one = match scenario.batch_terms {
+        None => PhaseOne::PerTerm,
+        Some(BatchTerms::OnDemand) => PhaseOne::PerBatch,
+        Some(BatchTerms::Ahead) => PhaseOne::PerBatchAhead,
+    };
     if scenario.window_bytes > 0 {
         limits.unchosen_bytes_max = scenario.window_bytes;
     }

@@ -5,7 +5,9 @@ use clap::Args;
 
 use super::clusters::Setup;
 use super::loads::Keys;
+use super::others::Others;
 use super::points::{CROWD, Experiment, Keyed, Load, between};
+use crate::carriers::PhaseOne;
 use crate::study::common::finish;
 use crate::study::published;
 use crate::study::run::{Checked, Figure, Pair, Published, Run};
@@ -14,9 +16,11 @@ pub const KV: &str = "\
 Table 1 and table 2 of the paper: one group of three replicas, one of ten, three groups of three. In each round one client sends
 twenty commands, one at a time, and then 35 clients ask for a slice of time; every cluster has its turn, in an order that is drawn.
 Ours is what the paper calls multipaxos: one phase 1 covers all later slots. Unless --apart is given, groups share their nodes.
+With --phase-one there are beside them the same whose leaders do phase 1 for each batch: per-batch is what the paper calls vanilla. With
+--transports, those whose nodes speak in another way. With either and --quick there is one group of three alone, of each kind.
 
 Example:
-  logberg-lab mex kv --quick --report kv.html";
+  logberg-lab mex kv --quick --phase-one per-batch --lag 5ms..38ms --report kv.html";
 
 pub const REPLICAS: &str = "\
 Figure 1 of the paper: one group of 2 to 10 replicas, all of which vote; all of them share this machine.
@@ -50,6 +54,8 @@ pub struct Kv {
     /// Each group has nodes of its own
     #[arg(long)]
     apart: bool,
+    #[command(flatten)]
+    others: Others,
     #[command(flatten)]
     keyed: Keyed,
 }
@@ -106,7 +112,13 @@ fn checked(name: &str, found: Option<(f64, f64, f64)>) -> Option<Checked> {
     Checked::of(name, found?)
 }
 
-fn of_pair(name: &str, run: &Run, figure: Figure, (a, b): (&str, &str), x: f64) -> Option<Checked> {
+pub(super) fn of_pair(
+    name: &str,
+    run: &Run,
+    figure: Figure,
+    (a, b): (&str, &str),
+    x: f64,
+) -> Option<Checked> {
     Checked::of_pair(name, run.pair_of(figure, (a, b), x)?)
 }
 
@@ -115,11 +127,12 @@ impl Kv {
         let keyed = &self.keyed;
         let report = keyed.common.report.open()?;
         let mut experiment = Experiment::new("mex kv", "clients", keyed);
-        for (groups, replicas) in [(1, 3), (1, 10), (3, 3)] {
-            let setup = Setup {
+        for (groups, replicas) in self.others.setups(keyed.common.quick) {
+            let mut setup = Setup {
                 is_apart: self.apart,
                 ..keyed.setup(groups, replicas)
             };
+            setup.arguments.extend(self.others.lagging());
             let name = setup.name();
             let at = experiment.add_setup(setup);
             for (x, load) in [
@@ -136,12 +149,21 @@ impl Kv {
                 }
             }
         }
+        let sockets = self.others.add_to(&mut experiment, self.apart)?;
         for table in ["table 1 vanilla", "table 2 multipaxos"] {
-            experiment.published.extend(of_table(table));
+            let mut numbers = of_table(table);
+            if table.ends_with("vanilla") && self.others.has(PhaseOne::PerBatch) {
+                let name = PhaseOne::PerBatch.name();
+                for number in &mut numbers {
+                    number.series = format!("{}, {name}", number.series);
+                }
+            }
+            experiment.published.extend(numbers);
         }
         let run = experiment.measure()?;
+        drop(sockets);
         finish(run, &keyed.common, (json, report), |run| {
-            let mut checks = Vec::new();
+            let mut checks = self.others.checks(run);
             for (name, setup) in [
                 ("one/many keys, 3 replicas", "1 group x 3"),
                 ("one/many keys, 10 replicas", "1 group x 10"),

@@ -101,6 +101,7 @@ impl Network {
                 seed: seed.wrapping_mul(u64::from(NODES)) + u64::from(node),
                 unchosen_bytes_max: 64 << 20,
                 timing: Timing::default(),
+                phase_one: paxos::PhaseOne::PerTerm,
             };
             let checkpoint = Recovery::new(LogState::new(members.clone())).finish();
             Engine::new(config, checkpoint, Time::ZERO)

@@ -14,12 +14,14 @@
 //! A command is `SET key value`; the one client whose latency is measured sends `SET key value GET`, which answers the old value as
 //! PutHash did. Values have some ten bytes, as there.
 
+mod beside;
 mod changes;
 mod clusters;
 mod keyed;
 mod loads;
 mod messages;
 mod moves;
+mod others;
 mod points;
 mod recovery;
 mod volumes;

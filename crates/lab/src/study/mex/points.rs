@@ -119,6 +119,15 @@ impl<'a> Experiment<'a> {
         }
     }
 
+    pub fn is_quick(&self) -> bool {
+        self.keyed.common.quick
+    }
+
+    /// A cluster with the ink of this experiment.
+    pub fn usual(&self, groups: u16, replicas: u32) -> Setup {
+        self.keyed.setup(groups, replicas)
+    }
+
     pub fn add_setup(&mut self, setup: Setup) -> usize {
         self.setups.push(setup);
         self.setups.len() - 1
@@ -305,7 +314,12 @@ impl<'a> Experiment<'a> {
             None if point.variant.ends_with(Keys::One.name()) => {
                 Some(point.variant.replace(Keys::One.name(), Keys::Many.name()))
             }
-            None => None,
+            // A cluster of another kind is set beside the usual one.
+            None => {
+                let keys = Keys::Many.name();
+                let (base, _) = point.variant.split_once(&format!("{keys}, "))?;
+                Some(format!("{base}{keys}"))
+            }
         }
     }
 }

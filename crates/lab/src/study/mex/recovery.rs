@@ -12,6 +12,7 @@ use testbed::cluster::log_of;
 use testbed::level;
 use testbed::scratch::go_on;
 
+use super::beside::Beside;
 use super::volumes::{NODES, PATIENCE, POLL, READ, Study, Volume, pids, read, volume_bytes};
 use crate::benches::kv::generator::Generator;
 use crate::benches::kv::load::{Load, Op};
@@ -22,7 +23,8 @@ use crate::study::common::finish;
 pub const RECOVERY: &str = "\
 lost: a node's directory is taken away; it comes back as a new node, is filled by its peers, and gets the votes of the old one. kept: it
 comes back with its directory, after others wrote a tenth of all keys again. all: every node is killed at once, and all come back.
-The time ends when the node has the whole state of every group.
+The time ends when the node has the whole state of every group. With --beside one client goes on setting keys, a millisecond after each
+answer, in groups that the node does not lead: what it waits is set beside what it waited before the node died.
 
 Example:
   logberg-lab mex recovery --disk lost,kept --bytes 20MB --value-sizes 5KB,1MB";
@@ -41,6 +43,9 @@ pub struct Recovery {
         default_value = "lost,kept,all"
     )]
     disk: Vec<Disk>,
+    /// One client goes on setting keys of other groups while a replica recovers
+    #[arg(long)]
+    beside: bool,
     #[command(flatten)]
     volume: Volume,
 }
@@ -55,12 +60,25 @@ enum Disk {
     All,
 }
 
+/// A client is looked at for so long before a replica dies.
+const AT_REST: Duration = Duration::from_secs(2);
+const AT_REST_TOLD: &str = "a client before";
+
 impl Disk {
     fn name(self) -> &'static str {
         match self {
             Disk::Lost => "disk lost",
             Disk::Kept => "disk kept",
             Disk::All => "all crashed, disks kept",
+        }
+    }
+
+    /// The client that goes on beside it.
+    fn beside(self) -> &'static str {
+        match self {
+            Disk::Lost => "a client while one recovers, disk lost",
+            Disk::Kept => "a client while one recovers, disk kept",
+            Disk::All => "nobody",
         }
     }
 }
@@ -82,8 +100,22 @@ impl Recovery {
                 study
                     .watch
                     .says(format!("values of {size} B: {}", fate.name()));
-                let took = recover(study, nodes, (&mut generator, size), *fate)?;
+                let beside = match self.beside && *fate != Disk::All {
+                    true => {
+                        let away = nodes.door(NODES);
+                        let beside = Beside::start(&nodes.doors, study.keys(size), away)?;
+                        thread::sleep(AT_REST);
+                        Some((beside, Instant::now()))
+                    }
+                    false => None,
+                };
+                let (began, took) = recover(study, nodes, (&mut generator, size), *fate)?;
                 study.note(fate.name(), size, took);
+                if let Some((beside, before)) = beside {
+                    let waited = beside.end(before, (began, began + took))?;
+                    study.note_all(AT_REST_TOLD, size, waited.before);
+                    study.note_all(fate.beside(), size, waited.meanwhile);
+                }
                 read(&mut generator)?;
                 study.watch.step(1);
             }
@@ -99,18 +131,21 @@ impl Recovery {
         finish(run, common, (json, report), |_| {
             let lost = Disk::Lost.name();
             let ratio = study.small_to_large("recovery, small/large values", lost);
-            ratio.into_iter().chain(study.memory()).collect()
+            let meanwhile = [Disk::Lost.beside(), Disk::Kept.beside()];
+            let beside = study.progress(AT_REST_TOLD, &meanwhile);
+            let all = ratio.into_iter().chain(study.memory());
+            all.chain(beside).collect()
         })
     }
 }
 
-/// Returns how long it took until the node that came back had the whole state of every group.
+/// Returns when the node came back, and how long it took until the node that came back had the whole state of every group.
 fn recover(
     study: &mut Study<'_>,
     nodes: &Nodes,
     (generator, size): (&mut Generator, u64),
     fate: Disk,
-) -> Result<Duration> {
+) -> Result<(Instant, Duration)> {
     let lost = NODES;
     let directory = nodes.cluster.node_directory(lost);
     let aside = directory.with_extension(format!("lost-{size}"));
@@ -153,7 +188,7 @@ fn recover(
     }
     nodes.wait_whole(PATIENCE)?;
     nodes.spread()?;
-    Ok(took)
+    Ok((began, took))
 }
 
 /// A slice of writes to keys that are drawn.

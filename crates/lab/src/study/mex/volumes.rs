@@ -184,6 +184,44 @@ impl Study<'_> {
         }
     }
 
+    /// Many times at once, in milliseconds.
+    pub fn note_all(&mut self, variant: &'static str, size: u64, found: Samples) {
+        let x = size as f64 / 1e3;
+        let mut all = self.cells.iter_mut();
+        match all.find(|(name, at, _)| *name == variant && *at == x) {
+            Some((_, _, samples)) => {
+                samples.all.extend(found.all);
+                samples.rounds.extend(found.rounds);
+            }
+            None => self.cells.push((variant, x, found)),
+        }
+    }
+
+    /// How a client fared meanwhile: its p99 to that of before, and the longest that it waited.
+    pub fn progress(&self, before: &str, meanwhile: &[&str]) -> Vec<Checked> {
+        let of = |names: &[&str]| -> Vec<f64> {
+            let cells = self.cells.iter().filter(|(id, _, _)| names.contains(id));
+            cells
+                .flat_map(|(_, _, samples)| samples.all.clone())
+                .collect()
+        };
+        let during = of(meanwhile);
+        let p99 = |all: &[f64]| statistics::quantile(all, 0.99);
+        let (Some(rest), Some(most)) = (p99(&of(&[before])), p99(&during)) else {
+            return Vec::new();
+        };
+        let ratio = most / rest;
+        let longest = during.iter().copied().fold(0.0, f64::max);
+        let all = [
+            Checked::of("p99 while a replica recovers/before", (ratio, ratio, ratio)),
+            Checked::of(
+                "longest wait while a replica recovers, ms",
+                (longest, longest, longest),
+            ),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
     pub fn keys(&self, size: u64) -> u32 {
         self.bytes.div_ceil(size + KEY_BYTES as u64) as u32
     }

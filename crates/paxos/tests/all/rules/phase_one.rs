@@ -143,3 +143,63 @@ fn acceptances_in_the_old_term_still_count_while_the_next_is_prepared() {
     one.accepted(TWO, t, batch, 1);
     assert_eq!(one.next(), 11);
 }
+
+/// A leader that prepares for each batch of bytes, and has written one.
+fn with_a_batch(phase_one: PhaseOne) -> (Solo, Term, SlotRange) {
+    let mut one = Solo::preparing(fresh(three()), phase_one);
+    let t = one.lead();
+    let name = stream(1, 1);
+    one.open_chosen(t, name);
+    assert!(
+        one.may_begin_batch(),
+        "the first has the term's own phase 1"
+    );
+    let batch = one.write(name, 0, 10, 1);
+    one.durable();
+    (one, t, batch)
+}
+
+#[test]
+fn a_batch_waits_until_the_one_before_is_chosen_and_its_own_term_is_durable_at_a_quorum() {
+    let (mut one, t, batch) = with_a_batch(PhaseOne::PerBatch);
+    assert!(!one.may_begin_batch(), "the one before is not chosen");
+    assert_eq!(prepared(&one.out), None);
+    one.accepted(TWO, t, batch, 1);
+    assert_eq!(one.next(), batch.end.0);
+    assert!(one.engine.permit().is_some(), "it is on demand");
+
+    assert!(!one.may_begin_batch());
+    let next = prepared(&one.out).expect("it prepares");
+    assert!(next > t && next.owner == ME);
+    assert!(one.engine.permit().is_none(), "its own promise comes first");
+    assert!(!one.may_begin_batch());
+    assert_eq!(prepared(&one.out), None, "once is enough");
+    one.from(TWO, Message::Promise(free(next, one.next())));
+    assert!(!one.may_begin_batch(), "its own promise is not durable");
+    one.durable();
+    assert_eq!(one.engine.role(), Role::Leader { term: next });
+    assert!(one.may_begin_batch());
+    let batch = one.write(stream(1, 1), 10, 10, 1);
+    one.durable();
+    one.accepted(TWO, next, batch, 1);
+    assert_eq!(one.next(), batch.end.0);
+}
+
+#[test]
+fn a_term_ahead_is_prepared_when_the_batch_before_is_chosen() {
+    let (mut one, t, batch) = with_a_batch(PhaseOne::PerBatchAhead);
+    let out = one.accepted(TWO, t, batch, 1);
+    let next = prepared(&out).expect("it prepares");
+    one.durable();
+    one.from(TWO, Message::Promise(free(next, one.next())));
+    assert!(one.may_begin_batch());
+}
+
+#[test]
+fn one_phase_1_is_enough_for_all_batches() {
+    let (mut one, t, batch) = with_a_batch(PhaseOne::PerTerm);
+    assert!(one.may_begin_batch());
+    one.accepted(TWO, t, batch, 1);
+    assert!(one.may_begin_batch());
+    assert_eq!(prepared(&one.out), None);
+}

@@ -97,6 +97,7 @@ fn a_replica_that_may_have_forgotten_promises_nothing_until_it_has_learned_past_
         seed: 7,
         unchosen_bytes_max: 1000,
         timing: Timing::default(),
+        phase_one: PhaseOne::PerTerm,
     };
     let now = Time::from_micros(1_000_000);
     let mut solo = Solo::new(fresh(three()));

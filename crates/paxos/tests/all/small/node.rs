@@ -269,6 +269,7 @@ fn engine(node: NodeId, checkpoint: Checkpoint, window: u64) -> Engine {
         seed: 0,
         unchosen_bytes_max: window,
         timing: TIMING,
+        phase_one: PhaseOne::PerTerm,
     };
     let mut engine = Engine::new(config, checkpoint, Time::ZERO);
     // Candidates put nothing out; a node alone would.

@@ -76,12 +76,21 @@ impl Solo {
 
     /// With so many slots that may be proposed and not chosen.
     pub fn with_window(checkpoint: Checkpoint, unchosen_bytes_max: u64) -> Solo {
+        Solo::configured(checkpoint, unchosen_bytes_max, PhaseOne::PerTerm)
+    }
+
+    pub fn preparing(checkpoint: Checkpoint, phase_one: PhaseOne) -> Solo {
+        Solo::configured(checkpoint, 1000, phase_one)
+    }
+
+    fn configured(checkpoint: Checkpoint, unchosen_bytes_max: u64, phase_one: PhaseOne) -> Solo {
         let config = EngineConfig {
             node: ME,
             incarnation: 1,
             seed: 7,
             unchosen_bytes_max,
             timing: Timing::default(),
+            phase_one,
         };
         let now = Time::from_micros(1_000_000);
         let mut solo = Solo {
@@ -133,6 +142,14 @@ impl Solo {
             self.all_hold_everything();
         }
         self.propose_as_it_is(action)
+    }
+
+    /// Whether the engine lets the next batch begin; its outputs are in `out`.
+    pub fn may_begin_batch(&mut self) -> bool {
+        self.out.clear();
+        let may = self.engine.may_begin_batch(self.now);
+        self.drain();
+        may
     }
 
     /// Lets nodes 2 to 4 say that they hold everything.
