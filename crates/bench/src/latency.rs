@@ -20,6 +20,10 @@ struct State {
     micros: Histogram<u64>,
     /// The latencies of all acks since somebody last took them.
     recent: Histogram<u64>,
+    /// The write whose ack ends the round trip that is under way.
+    round_trip: Option<(u64, Instant)>,
+    /// Round trips that follow each other, one at a time.
+    round_trips: Histogram<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -39,6 +43,18 @@ enum Counts {
     Due,
 }
 
+impl State {
+    fn is_counted(&self, since: Instant, at: Instant) -> bool {
+        self.window.is_some_and(|window| {
+            let moment = match window.counts {
+                Counts::Acks => at,
+                Counts::Due => since,
+            };
+            window.from <= moment && moment < window.to
+        })
+    }
+}
+
 impl Latencies {
     pub(crate) fn new() -> Latencies {
         Latencies(Mutex::new(State {
@@ -46,6 +62,8 @@ impl Latencies {
             window: None,
             micros: histogram(),
             recent: histogram(),
+            round_trip: None,
+            round_trips: histogram(),
         }))
     }
 
@@ -75,17 +93,27 @@ impl Latencies {
         let mut state = self.lock();
         state.window = Some(window);
         state.micros.reset();
+        state.round_trips.reset();
     }
 
     /// A write that ends at `position` was due at `since`. Called before it is made, for writes that
     /// are [`MARK_BYTES`] or more apart.
     pub fn on_write(&self, position: u64, since: Instant) {
-        self.lock().marks.push_back((position, since));
+        let mut state = self.lock();
+        state.marks.push_back((position, since));
+        state.round_trip.get_or_insert((position, since));
     }
 
     pub fn on_acknowledged(&self, position: u64, at: Instant) {
         let mut state = self.lock();
         let state = &mut *state;
+        let over = state.round_trip.take_if(|(end, _)| *end <= position);
+        if let Some((_, since)) = over
+            && state.is_counted(since, at)
+        {
+            let micros = micros_between(since, at);
+            state.round_trips.saturating_record(micros);
+        }
         while let Some((end, since)) = state.marks.front().copied() {
             if end > position {
                 break;
@@ -93,14 +121,7 @@ impl Latencies {
             state.marks.pop_front();
             let micros = micros_between(since, at);
             state.recent.saturating_record(micros);
-            let counts = state.window.is_some_and(|window| {
-                let moment = match window.counts {
-                    Counts::Acks => at,
-                    Counts::Due => since,
-                };
-                window.from <= moment && moment < window.to
-            });
-            if counts {
+            if state.is_counted(since, at) {
                 state.micros.saturating_record(micros);
             }
         }
@@ -127,6 +148,12 @@ impl Latencies {
 
     pub fn micros(&self) -> Histogram<u64> {
         self.lock().micros.clone()
+    }
+
+    /// The latencies of round trips one after the other: the next begins with the first write after an ack of the last. So slow ones
+    /// are seldom, as in measurements of one request at a time.
+    pub fn round_trips(&self) -> Histogram<u64> {
+        self.lock().round_trips.clone()
     }
 
     /// Adds what was acknowledged since the last call.
@@ -210,6 +237,26 @@ mod tests {
         assert_eq!(micros.len(), 2);
         assert!((quantile_ms(&micros, 1.0) - 3000.0).abs() < 5.0);
         assert!((quantile_ms(&micros, 0.1) - 2000.0).abs() < 5.0);
+    }
+
+    #[test]
+    fn a_round_trip_begins_when_the_one_before_is_over() {
+        let latencies = Latencies::new();
+        let now = Instant::now();
+        let ms = |ms| now + Duration::from_millis(ms);
+        latencies.set_due_window(now, now + Duration::from_secs(9));
+        for (position, due) in [(1024, 0), (2048, 1), (3072, 2)] {
+            latencies.on_write(position, ms(due));
+        }
+        latencies.on_acknowledged(2048, ms(100));
+        latencies.on_write(4096, ms(101));
+        latencies.on_acknowledged(3072, ms(102));
+        assert_eq!(latencies.round_trips().len(), 1);
+        latencies.on_acknowledged(4096, ms(111));
+        let trips = latencies.round_trips();
+        assert_eq!((trips.len(), latencies.micros().len()), (2, 4));
+        assert!((quantile_ms(&trips, 0.5) - 10.0).abs() < 0.1);
+        assert!((quantile_ms(&trips, 1.0) - 100.0).abs() < 0.2);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub mod load;
 pub mod measure;
 mod pace;
 pub mod promise;
-mod raw;
+pub mod raw;
 
 mod floor;
 pub mod floor_cluster;

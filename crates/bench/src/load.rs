@@ -173,6 +173,14 @@ impl Writer {
         Ok((closed, self.shared.latencies.micros()))
     }
 
+    /// As [`Writer::finish_measured`], and the round trips that followed each other.
+    pub fn finish_with_round_trips(mut self) -> Result<(Closed, Histogram<u64>, Histogram<u64>)> {
+        self.stop();
+        let closed = self.join()?;
+        let latencies = &self.shared.latencies;
+        Ok((closed, latencies.micros(), latencies.round_trips()))
+    }
+
     fn join(&mut self) -> Result<Closed> {
         let thread = self
             .thread

@@ -25,6 +25,8 @@ pub struct Measured {
     pub end: u64,
     /// The latencies of all writes that were due in the time.
     pub micros: Histogram<u64>,
+    /// Those of round trips that followed each other, one at a time, of each writer.
+    pub round_trips: Histogram<u64>,
     pub spent: Spent,
     pub moments: Vec<Moment>,
     /// In the order of the logs.
@@ -188,10 +190,11 @@ impl Load {
         for writer in &writers {
             writer.stop();
         }
-        let mut micros = histogram();
+        let (mut micros, mut round_trips) = (histogram(), histogram());
         let (mut of_each, mut end) = (Vec::new(), 0);
         for (writer, (before, after)) in writers.into_iter().zip(before.iter().zip(&after)) {
-            let (closed, own) = writer.finish_measured()?;
+            let (closed, own, trips) = writer.finish_with_round_trips()?;
+            round_trips.add(&trips)?;
             scratch::go_on()?;
             end += closed.position;
             micros.add(&own)?;
@@ -207,6 +210,7 @@ impl Load {
             acks,
             end,
             micros,
+            round_trips,
             spent,
             moments,
             of_each,

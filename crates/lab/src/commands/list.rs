@@ -16,7 +16,7 @@ use crate::study::run::{FORMAT, Run};
 /// List every table, figure and claim of three papers, and the command that looks at it
 #[derive(Debug, Args)]
 #[command(after_help = "\
-have: the command measures it. part: it measures some of it. missing: nothing does yet. What is not to be built says why.
+have: the command measures it. part: it measures some of it. What is not to be built says why.
 
 Example:
   logberg-lab list ramp

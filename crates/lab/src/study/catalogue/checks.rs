@@ -156,6 +156,13 @@ pub const CHECKS: &[Check] = &[
         Must::HoldBelow { most: 10.0 },
     ),
     of(
+        ("Z12", "most writes of a raw client, millions a second"),
+        "one write() for each write bounds them: millions a second, the most of all cells",
+        "1.1 to 1.4, and once 2.2",
+        (0.5, 5.0),
+        Must::HoldBelow { most: 5.0 },
+    ),
+    of(
         ("Z26", "bbr/cubic, a client that waits"),
         "a tuned stack: bbr / cubic, time of 1 KB for a client that waits, no disk",
         "was not measured",

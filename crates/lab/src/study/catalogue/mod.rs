@@ -46,8 +46,6 @@ pub enum Here {
         command: &'static str,
         lacks: &'static str,
     },
-    /// Nothing measures it yet.
-    Missing { lacks: &'static str },
     /// Nothing will.
     NotBuilt { why: &'static str },
 }
@@ -64,11 +62,6 @@ const fn part(
     lacks: &'static str,
 ) -> Row {
     let here = Here::Part { command, lacks };
-    Row { id, what, here }
-}
-
-const fn missing(id: &'static str, what: &'static str, lacks: &'static str) -> Row {
-    let here = Here::Missing { lacks };
     Row { id, what, here }
 }
 
@@ -117,7 +110,6 @@ impl Here {
         match self {
             Here::Have { .. } => "have",
             Here::Part { .. } => "part",
-            Here::Missing { .. } => "missing",
             Here::NotBuilt { .. } => "not to be built",
         }
     }
@@ -125,7 +117,7 @@ impl Here {
     pub fn command(self) -> Option<&'static str> {
         match self {
             Here::Have { command } | Here::Part { command, .. } => Some(command),
-            Here::Missing { .. } | Here::NotBuilt { .. } => None,
+            Here::NotBuilt { .. } => None,
         }
     }
 
@@ -133,7 +125,7 @@ impl Here {
     pub fn remark(self) -> Option<&'static str> {
         match self {
             Here::Have { .. } => None,
-            Here::Part { lacks, .. } | Here::Missing { lacks } => Some(lacks),
+            Here::Part { lacks, .. } => Some(lacks),
             Here::NotBuilt { why } => Some(why),
         }
     }
@@ -162,7 +154,7 @@ pub fn markdown() -> String {
                 Here::Part { lacks, .. } => {
                     format!("part: {}; lacks {lacks}", command.unwrap_or_default())
                 }
-                Here::Missing { .. } | Here::NotBuilt { .. } => {
+                Here::NotBuilt { .. } => {
                     format!("{}: {}", row.here.word(), remark.unwrap_or_default())
                 }
             };

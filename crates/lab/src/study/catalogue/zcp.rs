@@ -1,6 +1,6 @@
 //! The rows of Zero-copy Paxos.
 
-use super::{Row, have, missing, part};
+use super::{Row, have, part};
 
 const GRID: &str = "logberg-lab zcp grid --report grid.html";
 
@@ -41,16 +41,15 @@ pub(super) const ROWS: &[Row] = &[
     ),
     have("Z10", "plot: mean acknowledged batch", GRID),
     have("Z11", "90th, 95th, 99.5th and 99.9th percentiles", GRID),
-    part(
+    have(
         "Z12",
         "the client: one write() a request, bound at about 1 MHz [100 to 106 % of a core]",
-        "logberg bench append --raw-writes",
-        "the grid's cells",
+        "logberg-lab zcp grid --client raw",
     ),
-    missing(
+    have(
         "Z13",
         "latency by consecutive round trips, one in flight [63,916 samples a cell down to 31]",
-        "such a client in the grid; ours is of all writes, the harder figure",
+        "logberg-lab zcp grid --latency round-trips",
     ),
     have(
         "Z14",

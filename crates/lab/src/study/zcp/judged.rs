@@ -1,7 +1,7 @@
 //! The paper's claims, by what the cells of a run came to.
 
 use super::cells::Rate;
-use super::{Ours, Outcome};
+use super::{Ours, Outcome, Who};
 use crate::study::run::Checked;
 
 const MB: u64 = 1_000_000;
@@ -10,7 +10,7 @@ const THERE: f64 = 0.99;
 const HERE: f64 = 0.98;
 const LARGEST: u64 = 1000;
 
-pub fn checks_of(cells: &[Outcome]) -> Vec<Checked> {
+pub fn checks_of(cells: &[Outcome], client: Who) -> Vec<Checked> {
     let one = |name: &str, value: Option<f64>| Checked::of(name, (value?, value?, value?));
     let p50 = |rate| ours(cells, rate, LARGEST).map(|ours| ours.median_ms);
     let over = |a: Option<f64>, b: Option<f64>| Some(a? / b?);
@@ -25,6 +25,10 @@ pub fn checks_of(cells: &[Outcome]) -> Vec<Checked> {
         ("batch at 200/20 MB/s", over(batch(200), batch(20))),
         ("most system CPU of a role to 180 MB/s", most_system(cells)),
         ("median of user CPU of the leader", user_share(cells)),
+        (
+            "most writes of a raw client, millions a second",
+            most_writes(cells).filter(|_| client == Who::Raw),
+        ),
     ]
     .into_iter()
     .filter_map(|(name, value)| one(name, value))
@@ -51,6 +55,12 @@ fn not_delivered(cells: &[Outcome]) -> Option<f64> {
         delivered.is_none_or(|delivered| delivered < HERE)
     });
     (!there.is_empty()).then(|| misses.count() as f64)
+}
+
+/// Millions a second.
+fn most_writes(cells: &[Outcome]) -> Option<f64> {
+    let each = cells.iter().filter_map(|outcome| outcome.ours.as_ref());
+    each.map(|ours| ours.writes_mhz).max_by(f64::total_cmp)
 }
 
 /// Percent of a core.

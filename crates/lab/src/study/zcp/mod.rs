@@ -23,7 +23,8 @@ use bench::bed::Bed;
 use bench::figures::Figures;
 use bench::latency::{quantile_ms, rounded};
 use bench::load::{Content, Plan};
-use bench::measure::{Measured, measure};
+use bench::measure::{Load, Measured};
+use bench::raw::Way;
 use bench::report;
 use cells::Cell;
 use published::Published;
@@ -42,6 +43,9 @@ Each cell of the grid is a target rate and a size of writes, measured on a fresh
 two active nodes and an auxiliary, one client. In full that takes 102 minutes, with --quick 9. A cell in
 a table is ours / published. Latency is counted from when a write was due, of all writes of 1 KiB or more and of
 one in each 1024 bytes of smaller ones, where the paper's is of selected round trips: ours is the harder figure.
+
+With --latency round-trips it is of round trips that follow each other, and both are in the object that --json prints. With --client raw the
+client has one write() for each write, as the paper's had.
 
 Example: the whole grid quickly, and six cells as long as the paper's
   logberg-lab zcp grid --quick --report paper.html
@@ -104,12 +108,36 @@ pub struct Grid {
     /// Measured time of each cell [default: the paper's, or 3]
     #[arg(long, value_name = "SECONDS", value_parser = quantity::seconds)]
     seconds: Option<f64>,
+    /// The client: our library, which gathers writes, or one write() for each, as the paper's was
+    #[arg(long, value_name = "WHO", value_enum, default_value_t)]
+    client: Who,
+    /// The latencies in tables and curves: of all writes, or of round trips that follow each other, as the paper's were
+    #[arg(long, value_name = "OF", value_enum, default_value_t)]
+    latency: LatencyOf,
     #[command(flatten)]
     moving: MovingAndInk,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
     report: report::To,
+}
+
+/// The client of a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+enum Who {
+    #[default]
+    Library,
+    Raw,
+}
+
+/// The latencies that are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+enum LatencyOf {
+    #[default]
+    Writes,
+    RoundTrips,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -126,6 +154,8 @@ struct Report {
     auxiliaries: u32,
     warm_up_s: f64,
     measured_s: f64,
+    client: Who,
+    latency_of: LatencyOf,
     cells: Vec<Outcome>,
     /// The paper's claims that these cells can say something of.
     checks: Vec<Checked>,
@@ -197,7 +227,7 @@ impl Grid {
         let mut asked_to_end = None;
         for cell in cells {
             watch.says(cell.shown());
-            let ours = measure_cell(&scratch, cell, warm_up, length, &self.moving);
+            let ours = self.measure_cell(&scratch, cell, warm_up, length);
             // Not a cell that cannot be measured. Those before it, of up to 100 minutes, are shown.
             if let Err(asked) = go_on() {
                 asked_to_end = Some(asked);
@@ -223,7 +253,7 @@ impl Grid {
         if let Some(asked) = asked_to_end.take_if(|_| outcomes.is_empty()) {
             return Err(asked);
         }
-        let checks = judged::checks_of(&outcomes);
+        let checks = judged::checks_of(&outcomes, self.client);
         let report = Report {
             bench: "paper",
             paper: "zero-copy-paxos",
@@ -231,6 +261,8 @@ impl Grid {
             auxiliaries: AUXILIARIES,
             warm_up_s: rounded(warm_up.as_secs_f64()),
             measured_s: rounded(length.as_secs_f64()),
+            client: self.client,
+            latency_of: self.latency,
             cells: outcomes,
             checks,
             machine,
@@ -261,45 +293,66 @@ fn bytes_needed(cell: Cell, whole: Duration) -> u64 {
     (rate as f64 * (whole.as_secs_f64() + 2.0)) as u64 * u64::from(COPIES)
 }
 
-fn measure_cell(
-    scratch: &Scratch,
-    cell: Cell,
-    warm_up: Duration,
-    length: Duration,
-    moving: &MovingAndInk,
-) -> Result<Ours> {
-    let directory = scratch.path().join("cluster");
-    let measured = (|| {
-        let bed = Bed::start_with(&directory, NODES, AUXILIARIES, moving.arguments())?;
-        let logs = ["paper".to_owned()];
-        bed.create(&logs)?;
-        let plan = Plan {
-            write_bytes: cell.write_bytes as usize,
-            rate: cell.rate.bytes_per_second(),
-            buffer_bytes: WINDOW_BYTES,
-            content: Content::Repeated,
-        };
-        let watched = bed.watched(&logs)?;
-        measure(&bed.client, &logs, &plan, warm_up, length, &watched)
-    })();
-    // A cell that failed leaves its files, too.
-    scratch.retire(&directory)?;
-    Ok(Ours::of(measured?, cell))
+impl Grid {
+    fn measure_cell(
+        &self,
+        scratch: &Scratch,
+        cell: Cell,
+        warm_up: Duration,
+        length: Duration,
+    ) -> Result<Ours> {
+        let directory = scratch.path().join("cluster");
+        let measured = (|| {
+            let arguments = self.moving.arguments();
+            let bed = Bed::start_with(&directory, NODES, AUXILIARIES, arguments)?;
+            let logs = ["paper".to_owned()];
+            bed.create(&logs)?;
+            let plan = Plan {
+                write_bytes: cell.write_bytes as usize,
+                rate: cell.rate.bytes_per_second(),
+                buffer_bytes: WINDOW_BYTES,
+                content: Content::Repeated,
+            };
+            let way = match self.client {
+                Who::Library => Way::Library,
+                Who::Raw => Way::Socket,
+            };
+            let watched = bed.watched(&logs)?;
+            let load = Load::start_by(way, &bed.client, &logs, &plan)?;
+            load.measure(warm_up, length, &watched)
+        })();
+        // A cell that failed leaves its files, too.
+        scratch.retire(&directory)?;
+        Ok(Ours::of(measured?, cell, self.latency))
+    }
 }
 
 impl Ours {
-    fn of(measured: Measured, cell: Cell) -> Ours {
+    fn of(measured: Measured, cell: Cell, latency: LatencyOf) -> Ours {
         let target = cell.rate.bytes_per_second();
         let delivered = target.map(|rate| measured.mb_per_s() * 1e6 / rate as f64);
-        let figures = Figures::of(&measured);
+        let mut figures = Figures::of(&measured);
+        let trips = &measured.round_trips;
+        figures.add("round_trips", trips.len() as f64);
+        for (name, part) in [
+            ("round_trip_p50_ms", 0.5),
+            ("round_trip_p99_ms", 0.99),
+            ("round_trip_max_ms", 1.0),
+        ] {
+            figures.add(name, quantile_ms(trips, part));
+        }
+        let micros = match latency {
+            LatencyOf::Writes => measured.micros.clone(),
+            LatencyOf::RoundTrips => measured.round_trips.clone(),
+        };
         Ours {
             delivered: delivered.map(rounded),
             writes_mhz: rounded(measured.writes_per_s() / 1e6),
             batch_bytes: figures.get("mean_ack_bytes"),
-            median_ms: rounded(quantile_ms(&measured.micros, 0.5)),
-            p99_ms: rounded(quantile_ms(&measured.micros, 0.99)),
+            median_ms: rounded(quantile_ms(&micros, 0.5)),
+            p99_ms: rounded(quantile_ms(&micros, 0.99)),
             figures,
-            micros: measured.micros,
+            micros,
         }
     }
 }

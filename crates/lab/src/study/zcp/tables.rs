@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use super::cells::Rate;
 use super::published::{Percent, Published};
-use super::{Ours, Outcome, Report};
+use super::{LatencyOf, Ours, Outcome, Report, Who};
 use bench::latency::quantile_ms;
 use terminal::show;
 
@@ -171,6 +171,13 @@ impl Report {
             show::print(failure)?;
         }
         page::print_checks(&self.checks)?;
+        let (client, latency) = (self.client, self.latency_of);
+        if client == Who::Raw {
+            show::print("The client: one write() for each write.")?;
+        }
+        if latency == LatencyOf::RoundTrips {
+            show::print("Latencies: of round trips that follow each other.")?;
+        }
         show::print("Ours / published.")?;
         show::print(format!(
             "{} s of warm-up and {} s measured; {}",
