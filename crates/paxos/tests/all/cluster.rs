@@ -7,6 +7,15 @@ use paxos::*;
 
 use crate::world::*;
 
+/// In a quarter of the seeds leaders do phase 1 for each batch.
+fn phase_one_of(seed: u64) -> PhaseOne {
+    match seed % 8 {
+        3 => PhaseOne::PerBatch,
+        6 => PhaseOne::PerBatchAhead,
+        _ => PhaseOne::PerTerm,
+    }
+}
+
 fn storm(seed: u64) -> World {
     let mut rng = Rng(seed);
     let nodes = 3 + rng.below(3) as u32;
@@ -16,7 +25,7 @@ fn storm(seed: u64) -> World {
         .filter(|node| *node <= 3 || node % 2 == 1)
         .map(|node| (node, 1 + rng.below(3) as u32))
         .collect();
-    let mut world = World::new(seed, &members, nodes);
+    let mut world = World::preparing(seed, &members, nodes, phase_one_of(seed));
     world.faults = STORM;
     if seed.is_multiple_of(4) {
         world.faults.reconfigure = false;

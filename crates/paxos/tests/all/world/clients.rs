@@ -112,10 +112,14 @@ impl World {
 
     /// The node's client gives up to `count` bytes of its stream to disk and network.
     pub fn write(&mut self, at: usize, count: u64) {
-        let node = &self.nodes[at];
-        let (Some(engine), Some((stream, written))) = (&node.engine, node.writer) else {
+        let node = &mut self.nodes[at];
+        let (Some(engine), Some((stream, written))) = (&mut node.engine, node.writer) else {
             return;
         };
+        if !engine.may_begin_batch(Time::from_micros(self.now)) {
+            self.drain(at);
+            return;
+        }
         let Some(permit) = engine.permit().cloned() else {
             return;
         };

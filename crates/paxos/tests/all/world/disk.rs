@@ -45,7 +45,7 @@ impl World {
             seed,
             unchosen_bytes_max: 200,
             timing: Timing::default(),
-            phase_one: PhaseOne::PerTerm,
+            phase_one: self.phase_one,
         };
         let id = node.id;
         node.engine = Some(Engine::new(config, checkpoint, Time::from_micros(self.now)));

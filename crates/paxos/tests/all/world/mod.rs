@@ -71,6 +71,7 @@ pub struct World {
     pub net: Vec<Flight>,
     pub cut: BTreeSet<(NodeId, NodeId)>,
     pub faults: Faults,
+    pub phase_one: PhaseOne,
     pub initial: LogState,
     pub trace: u64,
     pub log: Option<String>,
@@ -107,6 +108,11 @@ pub fn digest(stream: StreamName, position: u64, count: u64) -> Digest {
 
 impl World {
     pub fn new(seed: u64, members: &[(u32, u32)], nodes: u32) -> World {
+        World::preparing(seed, members, nodes, PhaseOne::PerTerm)
+    }
+
+    /// As `new`, and leaders do phase 1 so often.
+    pub fn preparing(seed: u64, members: &[(u32, u32)], nodes: u32, phase_one: PhaseOne) -> World {
         let members = members.iter().map(|(node, weight)| Member {
             node: NodeId(*node),
             weight: *weight,
@@ -120,6 +126,7 @@ impl World {
             net: Vec::new(),
             cut: BTreeSet::new(),
             faults: CALM,
+            phase_one,
             initial: initial.clone(),
             trace: 0,
             log: None,
