@@ -24,7 +24,7 @@ pub mod content;
 pub mod figures;
 pub mod history;
 pub mod latency;
-mod limits;
+pub mod limits;
 pub mod load;
 pub mod measure;
 mod pace;

@@ -42,7 +42,7 @@ pub struct Arguments {
 }
 
 /// Those whose runs are one format. The grid has its own.
-const EXPERIMENTS: [&str; 23] = [
+const EXPERIMENTS: [&str; 26] = [
     "ramp size",
     "ramp size --transports tcp,unix,memory,grpc-unary,grpc-stream",
     "ramp size --proposers 2",
@@ -56,6 +56,8 @@ const EXPERIMENTS: [&str; 23] = [
     "zcp stack",
     "mex messages",
     "mex kv",
+    "mex kv --phase-one per-batch --transports unix",
+    "mex kv --phase-one per-batch --lag 5ms..38ms",
     "mex replicas",
     "mex groups",
     "mex groups --apart",
@@ -66,6 +68,7 @@ const EXPERIMENTS: [&str; 23] = [
     "mex move",
     "mex move --kill",
     "mex recovery",
+    "mex recovery --beside --disk lost,kept",
 ];
 const GRID: &str = "zcp grid";
 /// A tenth of the grid's cells, which is two minutes; all of them take nine.

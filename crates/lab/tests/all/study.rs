@@ -121,6 +121,34 @@ fn slots_move_although_the_node_that_gives_them_dies() {
 }
 
 #[test]
+fn leaders_that_do_phase_1_for_each_batch_serve_keys() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "mex kv --quick --rounds 6 --slice 0.1 --phase-one per-batch,per-batch-ahead --transports unix";
+    let run = run(directory.path(), arguments);
+    for of in ["cells", "rates"] {
+        let names = variants(&run, of);
+        for kind in ["per-batch", "per-batch-ahead", "unix"] {
+            let name = format!("1 group x 3, many keys, {kind}");
+            assert!(names.contains(&name), "{of}: {names:?}");
+        }
+    }
+    check(&run, "vanilla/leader, latency");
+    check(&run, "unix/tcp, keys, latency");
+}
+
+#[test]
+fn a_client_goes_on_while_a_replica_recovers() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "mex recovery --beside --disk lost,kept --bytes 1MiB --value-sizes 5KB";
+    let run = run(directory.path(), arguments);
+    let names = variants(&run, "cells");
+    for name in ["a client before", "a client while one recovers, disk kept"] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+    check(&run, "longest wait while a replica recovers, ms");
+}
+
+#[test]
 fn groups_of_many_replicas_and_few_take_turns() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = "mex replicas --replicas 1,3 --rounds 6 --slice 0.1";

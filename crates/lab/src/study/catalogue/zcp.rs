@@ -23,11 +23,10 @@ pub(super) const ROWS: &[Row] = &[
     have("Z4", "Table 4, median latency", GRID),
     have("Z5", "Table 5, 99th percentile of latency", GRID),
     have("Z6", "plot: delivered by rate and size", GRID),
-    part(
+    have(
         "Z7",
         "plot: rate of writes, with the two limits shaded [1 MHz, 175 MB/s]",
         GRID,
-        "the limits, which `logberg bench machine` measures",
     ),
     have(
         "Z8",

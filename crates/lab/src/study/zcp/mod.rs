@@ -7,6 +7,7 @@
 
 mod cells;
 mod judged;
+mod limits;
 mod plots;
 mod published;
 mod stack;
@@ -27,6 +28,7 @@ use bench::measure::{Load, Measured};
 use bench::raw::Way;
 use bench::report;
 use cells::Cell;
+use limits::Limit;
 use published::Published;
 use terminal::exit::{Failure, Kind};
 use terminal::moving::MovingAndInk;
@@ -157,6 +159,8 @@ struct Report {
     client: Who,
     latency_of: LatencyOf,
     cells: Vec<Outcome>,
+    /// The machine's own, measured before the first cell and after every third.
+    limits: Vec<Figures>,
     /// The paper's claims that these cells can say something of.
     checks: Vec<Checked>,
     machine: Machine,
@@ -195,6 +199,9 @@ const COPIES: u32 = NODES - AUXILIARIES;
 const WINDOW_BYTES: usize = 16 << 20;
 const QUICK_WARM_UP_S: f64 = 1.0;
 const QUICK_MEASURED_S: f64 = 3.0;
+/// The machine's limits take so long each, and are measured again after so many cells, so that a bad hour of the disk is told from ours.
+const LIMIT: Duration = Duration::from_millis(300);
+const CELLS_BETWEEN: usize = 3;
 /// A cluster's start and end, for the time that is left.
 const AROUND: Duration = Duration::from_millis(1500);
 
@@ -225,6 +232,8 @@ impl Grid {
         let watch = Watch::of(each * cells.len() as u32);
         let mut outcomes = Vec::new();
         let mut asked_to_end = None;
+        watch.says("the machine's limits");
+        let mut limits = vec![bench::limits::measure(&scratch, LIMIT)?];
         for cell in cells {
             watch.says(cell.shown());
             let ours = self.measure_cell(&scratch, cell, warm_up, length);
@@ -247,6 +256,10 @@ impl Grid {
             };
             watch.note(outcome.sentence());
             outcomes.push(outcome);
+            if outcomes.len() % CELLS_BETWEEN == 0 && go_on().is_ok() {
+                watch.says("the machine's limits");
+                limits.push(bench::limits::measure(&scratch, LIMIT)?);
+            }
             watch.passed(each);
         }
         drop(watch);
@@ -264,6 +277,7 @@ impl Grid {
             client: self.client,
             latency_of: self.latency,
             cells: outcomes,
+            limits,
             checks,
             machine,
         };
@@ -359,6 +373,26 @@ impl Ours {
 
 impl Ours {
     /// Percent of a core of a role, of user and of system.
+    /// The limit that kept it from its target.
+    fn limit(&self, limits: &[Figures]) -> Limit {
+        let of = |name: &str| {
+            let each = limits.iter().filter_map(|figures| figures.get(name));
+            crate::study::statistics::median(&each.collect::<Vec<_>>())
+        };
+        let rate = self.figures.get("mb_per_s").unwrap_or(0.0);
+        let takes = |of: Option<f64>, times: f64| {
+            of.is_some_and(|limit| times * rate >= limits::TAKEN * limit)
+        };
+        let client = self.cpu("client");
+        Limit::of(
+            self.delivered,
+            client,
+            takes(of("direct_1_mib_mb_per_s"), f64::from(COPIES)),
+            // From the client to the leader, and to the other copies.
+            takes(of("loopback_mb_per_s"), f64::from(COPIES)),
+        )
+    }
+
     fn cpu(&self, role: &str) -> (f64, f64) {
         let percent = |kind: &str| {
             let figure = self.figures.get(&format!("{role}_{kind}_percent"));

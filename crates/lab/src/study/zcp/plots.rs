@@ -4,12 +4,13 @@ use anyhow::Result;
 
 use super::cells::Rate;
 use super::published::{Percent, Published};
-use super::{Ours, Outcome, Report};
+use super::{COPIES, Ours, Outcome, Report};
 use bench::latency::slower_than;
 use bench::report::Page;
 use bench::report::plot::{Axis, Line, Lines};
 
 use crate::study::page::judged;
+use crate::study::statistics::median;
 
 impl Report {
     pub(super) fn page(&self) -> Result<Page> {
@@ -41,7 +42,9 @@ impl Report {
         )?;
         let mhz = || Axis::log("million writes/s");
         let writes = ours(|ours| Some(ours.writes_mhz));
-        page.lines(&self.by_size("Writes, ours", mhz(), writes))?;
+        let mut lines = self.by_size("Writes, ours, and what the disk alone takes", mhz(), writes);
+        lines.lines.extend(self.disk_lines());
+        page.lines(&lines)?;
         let writes = theirs(|published| published.writes_mhz);
         page.lines(&self.by_size("Writes, published", mhz(), writes))?;
         for rate in self.rates() {
@@ -76,6 +79,28 @@ impl Report {
             page.table(&grid.headings, &grid.rows);
         }
         Ok(page)
+    }
+
+    /// For each size of writes, as many as the disk takes when it writes every copy a mebibyte at a time.
+    fn disk_lines(&self) -> Vec<Line> {
+        let each = self.limits.iter();
+        let each = each.filter_map(|limits| limits.get("direct_1_mib_mb_per_s"));
+        let Some(disk) = median(&each.collect::<Vec<_>>()) else {
+            return Vec::new();
+        };
+        let rates = self.rates();
+        let targets = rates.iter().filter_map(|rate| rate.bytes_per_second());
+        let targets: Vec<f64> = targets.map(|rate| rate as f64 / 1e6).collect();
+        let line = |bytes: &u64| {
+            let most = disk / f64::from(COPIES) / *bytes as f64;
+            Line {
+                name: format!("disk, {bytes} B"),
+                points: targets.iter().map(|rate| (*rate, most)).collect(),
+                dashed: true,
+                ..Line::default()
+            }
+        };
+        self.sizes().iter().map(line).collect()
     }
 
     /// A line for each size of writes, over the target rate.

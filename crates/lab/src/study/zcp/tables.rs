@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::cells::Rate;
+use super::limits::Limit;
 use super::published::{Percent, Published};
 use super::{LatencyOf, Ours, Outcome, Report, Who};
 use bench::latency::quantile_ms;
@@ -24,7 +25,7 @@ type Kind = (
     fn(&Published) -> Option<String>,
 );
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 10] = [
     (
         "Table 1. Which part of the target rate was delivered",
         |ours| ours.delivered.map(|part| format!("{part:.3}")),
@@ -75,17 +76,7 @@ const KINDS: [Kind; 11] = [
         |ours| Some(cpu(ours.cpu("leader"), ours.cpu("follower"))),
         |published| Some(cpu(published.leader_cpu, published.follower_cpu)),
     ),
-    (
-        "The limit of each cell: the client's core, the nodes and their disks, or none",
-        |ours| Some(limit(ours.delivered, ours.cpu("client")).to_owned()),
-        |published| Some(limit(Some(published.delivered), published.client_cpu).to_owned()),
-    ),
 ];
-
-/// The client is one thread, which a core less than wholly taken does not hold up.
-const CORE_TAKEN: f64 = 90.0;
-/// The part of a target that counts as all.
-const ALL_DELIVERED: f64 = 0.98;
 
 fn ms(ours: &Ours, part: f64) -> Option<String> {
     Some(format!("{:.3}", quantile_ms(&ours.micros, part)))
@@ -96,15 +87,6 @@ fn cpu(leader: Percent, follower: Percent) -> String {
         "{:.0}+{:.0}, {:.0}+{:.0}",
         leader.0, leader.1, follower.0, follower.1
     )
-}
-
-/// The limit that kept a cell from its target; flat out has none.
-fn limit(delivered: Option<f64>, client: Percent) -> &'static str {
-    match delivered {
-        Some(part) if part >= ALL_DELIVERED => "none",
-        _ if client.0 + client.1 >= CORE_TAKEN => "client",
-        _ => "nodes",
-    }
 }
 
 impl Report {
@@ -127,7 +109,38 @@ impl Report {
                 rows: rates.iter().map(row).collect(),
             }
         };
-        KINDS.map(grid).into()
+        let mut grids: Vec<Grid> = KINDS.map(grid).into();
+        grids.push(self.limits(headings));
+        grids
+    }
+
+    /// What kept each cell from its target.
+    fn limits(&self, headings: Vec<String>) -> Grid {
+        let cell = |outcome: &Outcome| {
+            let ours = outcome.ours.as_ref();
+            let ours = ours.map_or("failed", |ours| ours.limit(&self.limits).name());
+            match &outcome.published {
+                // Its disk and network are not known by cell.
+                Some(of) => {
+                    let theirs = Limit::of(Some(of.delivered), of.client_cpu, false, false);
+                    format!("{ours} / {}", theirs.name())
+                }
+                None => ours.to_owned(),
+            }
+        };
+        let row = |rate: &Rate| {
+            let mut row = vec![rate.shown()];
+            row.extend(self.sizes().iter().map(|bytes| {
+                let outcome = self.outcome(*rate, *bytes);
+                outcome.map_or_else(String::new, cell)
+            }));
+            row
+        };
+        Grid {
+            title: "The limit of each cell: the client's core, disk, loopback, the nodes, or none",
+            headings,
+            rows: self.rates().iter().map(row).collect(),
+        }
     }
 
     pub(super) fn rates(&self) -> Vec<Rate> {
