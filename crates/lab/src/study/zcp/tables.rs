@@ -79,7 +79,9 @@ const KINDS: [Kind; 10] = [
 ];
 
 fn ms(ours: &Ours, part: f64) -> Option<String> {
-    Some(format!("{:.3}", quantile_ms(&ours.micros, part)))
+    // A client that is late for the whole time has none.
+    let has_some = !ours.micros.is_empty();
+    has_some.then(|| format!("{:.3}", quantile_ms(&ours.micros, part)))
 }
 
 fn cpu(leader: Percent, follower: Percent) -> String {
