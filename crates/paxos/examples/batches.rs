@@ -20,7 +20,7 @@ fn engine(node: u32) -> Engine {
         seed: 1,
         unchosen_bytes_max: 64 << 20,
         timing: Timing::default(),
-        phase_one: paxos::PhaseOne::PerTerm,
+        phase_one: PhaseOne::PerTerm,
     };
     let checkpoint = Recovery::new(LogState::new(members)).finish();
     Engine::new(config, checkpoint, Time::ZERO)

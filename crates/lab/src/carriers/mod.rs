@@ -131,7 +131,7 @@ pub struct Altered {
 impl Altered {
     /// Whether nothing is other than the product has it.
     pub fn is_as_shipped(&self) -> bool {
-        self.carry.is_none() && self.pace == 1 && self.phase_one == PhaseOne::PerTerm
+        self.carry.is_none() && self.pace == 1 && self.phase_one == PhaseOne::Once
     }
 }
 
@@ -164,19 +164,22 @@ impl Carry for Altered {
 pub enum PhaseOne {
     /// Once: what the paper calls multipaxos
     #[default]
-    PerTerm,
+    #[value(name = "per-term")]
+    Once,
     /// For each batch of bytes, when it is to be proposed: what the paper calls vanilla
-    PerBatch,
+    #[value(name = "per-batch")]
+    EachBatch,
     /// For each batch of bytes, when the one before is chosen
-    PerBatchAhead,
+    #[value(name = "per-batch-ahead")]
+    EachBatchAhead,
 }
 
 impl PhaseOne {
     pub fn name(self) -> &'static str {
         match self {
-            PhaseOne::PerTerm => "per-term",
-            PhaseOne::PerBatch => "per-batch",
-            PhaseOne::PerBatchAhead => "per-batch-ahead",
+            PhaseOne::Once => "per-term",
+            PhaseOne::EachBatch => "per-batch",
+            PhaseOne::EachBatchAhead => "per-batch-ahead",
         }
     }
 }
@@ -184,9 +187,9 @@ impl PhaseOne {
 impl From<PhaseOne> for paxos::PhaseOne {
     fn from(phase_one: PhaseOne) -> paxos::PhaseOne {
         match phase_one {
-            PhaseOne::PerTerm => paxos::PhaseOne::PerTerm,
-            PhaseOne::PerBatch => paxos::PhaseOne::PerBatch,
-            PhaseOne::PerBatchAhead => paxos::PhaseOne::PerBatchAhead,
+            PhaseOne::Once => paxos::PhaseOne::PerTerm,
+            PhaseOne::EachBatch => paxos::PhaseOne::PerBatch,
+            PhaseOne::EachBatchAhead => paxos::PhaseOne::PerBatchAhead,
         }
     }
 }

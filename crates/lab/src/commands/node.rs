@@ -62,7 +62,7 @@ impl Arguments {
             let by = self.carry.name();
             tracing::warn!(by, "what nodes say is carried as the lab has it");
         }
-        if self.phase_one != PhaseOne::PerTerm {
+        if self.phase_one != PhaseOne::Once {
             let when = self.phase_one.name();
             tracing::warn!(
                 when,

@@ -152,8 +152,8 @@ impl Kv {
         let sockets = self.others.add_to(&mut experiment, self.apart)?;
         for table in ["table 1 vanilla", "table 2 multipaxos"] {
             let mut numbers = of_table(table);
-            if table.ends_with("vanilla") && self.others.has(PhaseOne::PerBatch) {
-                let name = PhaseOne::PerBatch.name();
+            if table.ends_with("vanilla") && self.others.has(PhaseOne::EachBatch) {
+                let name = PhaseOne::EachBatch.name();
                 for number in &mut numbers {
                     number.series = format!("{}, {name}", number.series);
                 }

@@ -57,7 +57,7 @@ impl Others {
     pub fn add_to(&self, experiment: &mut Experiment, is_apart: bool) -> Result<Sockets> {
         let mut sockets = None;
         let phases = self.phase_one.iter();
-        let phases = phases.filter(|when| **when != PhaseOne::PerTerm);
+        let phases = phases.filter(|when| **when != PhaseOne::Once);
         let mut kinds: Vec<(String, Vec<String>)> = phases
             .map(|when| {
                 (
@@ -109,7 +109,7 @@ impl Others {
             let other = name_of(kind);
             of_pair(name, run, figure, (&other, &usual), x)
         };
-        let (each, unix) = (PhaseOne::PerBatch.name(), Transport::Unix.name());
+        let (each, unix) = (PhaseOne::EachBatch.name(), Transport::Unix.name());
         let latency = match self.lag {
             None => "vanilla/leader, latency",
             Some(_) => "vanilla/leader, latency under a lag",
