@@ -98,7 +98,7 @@ impl Inflow {
         }
     }
 
-    /// What arrived before is read first, as from a socket.
+    /// Bytes that arrived before are read first, as from a socket.
     pub fn break_off(&mut self) {
         self.state = State::Broken;
     }

@@ -1,4 +1,4 @@
-//! What goes through connections between nodes, counted by kind.
+//! Counts, by kind, of all that goes through connections between nodes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +13,13 @@ pub struct Amount {
     pub bytes: u64,
 }
 
-/// What a node has sent to other nodes, by kind. Clones are the same counts; anybody may look at any time.
+/// Counts of all that a node has sent to other nodes, by kind. Clones are the same counts; anybody may look at any time.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(Arc<Mutex<BTreeMap<&'static str, Amount>>>);
 
 /// The first line of a connection.
 const GREETING: &str = "greeting";
-/// What follows bytes that are no frame.
+/// The bytes behind some that are no frame.
 const STRANGE: &str = "no frame";
 
 impl Counts {

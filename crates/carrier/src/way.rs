@@ -20,11 +20,11 @@ pub trait Way {
     fn reset(&mut self, conn: ConnId);
     /// The node has so many of the bytes that came.
     fn took(&mut self, conn: ConnId, bytes: usize);
-    /// What a letter says.
+    /// The events that a letter tells.
     ///
     /// Errors: a letter of somebody else, as it was.
     fn open(&mut self, letter: Letter) -> Result<Vec<News>, Letter>;
-    /// What is known without a letter.
+    /// The events that are known without a letter.
     fn take_told(&mut self) -> Option<News>;
     /// There is nothing to be taken by [`Way::take_told`].
     fn is_quiet(&self) -> bool;
@@ -32,7 +32,7 @@ pub trait Way {
     fn is_flushed(&self) -> bool;
 }
 
-/// What happened to a connection between nodes.
+/// An event of a connection between nodes.
 #[derive(Debug)]
 pub enum News {
     /// Another node dialled. ‡ Its number is odd, and of [`ACCEPTED_FROM`] on: those below are the kernel's.

@@ -12,7 +12,7 @@ use nodes::Nodes;
 #[allow(dead_code)]
 mod nodes;
 
-/// What a node executes first sticks, if it says so: for longer than anybody waits for it here.
+/// The first command of a node that says so sticks for longer than anybody waits for it here.
 const STICKS: Duration = Duration::from_secs(120);
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -10,7 +10,7 @@ use paxos::{
 
 use super::codec::{DecodeError, Encode, Reader};
 
-/// What a message with that tag is for people.
+/// The name of messages with that tag, for people.
 pub(crate) fn tag_name(tag: u8) -> &'static str {
     match tag {
         1 => "seek votes",

@@ -23,7 +23,7 @@ pub fn configs_of_an_expired_client() -> (Arc<ServerConfig>, Arc<ClientConfig>) 
     made(true)
 }
 
-/// What an authority of this moment gave to a node.
+/// Files that an authority of this moment gave to a node.
 pub struct Issued {
     pub authority: Certificate,
     pub issuer: Issuer<'static, KeyPair>,

@@ -206,7 +206,7 @@ const LEADS: u8 = 17;
 const ASK_DIRECTOR: u8 = 18;
 const TELL_DIRECTOR: u8 = 19;
 
-/// What a frame of that kind is for people.
+/// The name of frames of that kind, for people.
 pub(super) fn kind_name(kind: u8) -> &'static str {
     match kind {
         ENGINE => "engine message",

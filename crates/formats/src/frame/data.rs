@@ -59,7 +59,7 @@ pub struct BytesHeader {
 const PROPOSE: u8 = 1;
 const BYTES: u8 = 2;
 
-/// What a frame of that kind is for people.
+/// The name of frames of that kind, for people.
 pub(super) fn kind_name(kind: u8) -> &'static str {
     match kind {
         PROPOSE => "propose",

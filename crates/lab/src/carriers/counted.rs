@@ -71,7 +71,7 @@ pub fn counts_of(addresses: &[String]) -> Result<BTreeMap<String, Amount>> {
     Ok(all)
 }
 
-/// What was sent between two looks.
+/// Counts of what was sent between two looks.
 pub fn by_kind(
     before: &BTreeMap<String, Amount>,
     after: &BTreeMap<String, Amount>,

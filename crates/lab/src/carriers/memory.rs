@@ -70,7 +70,7 @@ impl Carry for Memory {
     }
 }
 
-/// What nodes of a process write each other.
+/// Queues of what nodes of a process write each other.
 #[derive(Debug)]
 enum Mail {
     Dialled {
@@ -230,7 +230,7 @@ impl Way for Queues {
         self.told.is_empty()
     }
 
-    /// What was sent lies with the other node already.
+    /// Bytes that were sent lie with the other node already.
     fn is_flushed(&self) -> bool {
         true
     }

@@ -89,7 +89,7 @@ impl Transport {
                 .is_ok_and(|all| all.split_whitespace().any(|name| name == BBR))
     }
 
-    /// What carries so, for a node that is a process. `None`: nothing has to. `sockets`: where the files of sockets are.
+    /// The carrier of this name, for a node that is a process. `None`: nothing has to. `sockets`: where the files of sockets are.
     ///
     /// Errors: nodes of several processes have no queues between them; there is no place for sockets.
     pub fn carry(self, sockets: Option<PathBuf>) -> Result<Option<Box<dyn Carry>>> {

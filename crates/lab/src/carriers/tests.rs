@@ -12,7 +12,7 @@ use super::memory::{Hub, Memory};
 use super::{Transport, grpc, unix};
 use crate::study::Draw;
 
-/// Who ends the connection, and how.
+/// The side that ends the connection, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     /// Both say all, and end.
@@ -23,7 +23,7 @@ enum Ending {
     Leave,
 }
 
-/// What came of one side.
+/// The outcome of one side.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Found {
     heard: Vec<u8>,
@@ -205,7 +205,7 @@ impl Machine for Talker {
     }
 }
 
-/// What the side with this seed says, in pieces.
+/// The pieces that the side with this seed says.
 fn said(seed: u64) -> Vec<Vec<u8>> {
     let mut draw = Draw::new(seed ^ 0xABCD);
     let pieces = 20 + draw.below(40);

@@ -128,8 +128,15 @@ struct Generations {
 }
 
 impl Generations {
-    fn all(&self) -> impl Iterator<Item = &Arc<Generation>> {
-        let sealed = self.sealed.iter().map(|sealed| &sealed.generation);
+    /// The generations whose rows the tree does not show to a reader of this version.
+    ///
+    /// ‡ No others: one that stays for an older reader may have rows below a prefix that was forgotten, and that nobody remembers any more.
+    fn not_in_tree(&self, version: u64) -> impl Iterator<Item = &Arc<Generation>> {
+        let sealed = self
+            .sealed
+            .iter()
+            .filter(move |sealed| sealed.in_tree_from.is_none_or(|from| version < from));
+        let sealed = sealed.map(|sealed| &sealed.generation);
         std::iter::once(&self.open).chain(sealed)
     }
 }
@@ -173,7 +180,7 @@ impl Unflushed {
     /// The row at a version: `None` if the tree has to be asked.
     pub fn get(&self, key: &[u8], version: u64) -> Option<Option<UserValue>> {
         let generations = self.read();
-        generations.all().find_map(|generation| {
+        generations.not_in_tree(version).find_map(|generation| {
             let rows = generation.read();
             let found = rows.map.get(key)?.at(version)?;
             Some(found.value.clone())
@@ -191,7 +198,7 @@ impl Unflushed {
         generations.open.bytes() + apart.sum::<u64>()
     }
 
-    /// What is written from now on is of another generation. One that was sealed before and never came to the tree comes with the one that is
+    /// Changes from now on are of another generation. One that was sealed before and never came to the tree comes with the one that is
     /// sealed now: the oldest first.
     pub fn seal(&self) -> Vec<Arc<Generation>> {
         let mut generations = self.change();
@@ -231,7 +238,7 @@ impl Unflushed {
     /// The rows of a range at a version, for somebody who is known to read it.
     pub fn rows(&self, within: Within, version: u64) -> Vec<Staged> {
         let generations = self.read();
-        let generations = generations.all().cloned();
+        let generations = generations.not_in_tree(version).cloned();
         let staged = generations.map(|generation| Staged {
             rows: VecDeque::new(),
             rest: Some((generation, within.clone())),
@@ -335,6 +342,8 @@ mod tests {
         unflushed.are_in_tree(10);
         unflushed.let_go(6);
         assert_eq!(seen(&unflushed, "a", 6), Some(5));
+        // Whoever reads a later version finds it in the tree alone.
+        assert_eq!(unflushed.get(b"a", 10).map(|_| ()), None);
         unflushed.let_go(10);
         assert_eq!(unflushed.get(b"a", 6).map(|_| ()), None);
     }
@@ -355,7 +364,7 @@ mod tests {
         assert_eq!((versions(6), versions(8)), (Some(5), Some(7)));
         assert!(unflushed.bytes() < before, "older ones are gone");
 
-        // What comes to the tree is what somebody may read.
+        // The tree gets the versions that somebody may read.
         let mut drained = Vec::new();
         for generation in unflushed.seal() {
             generation.drain(8, |_, since, _| drained.push(since));

@@ -4,7 +4,7 @@ use ops::{ConnId, Slice};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// What is said on a connection.
+/// A word on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A node dials; the bytes are its address, and `conn` is its own number of the connection.

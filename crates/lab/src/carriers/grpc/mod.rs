@@ -1,4 +1,4 @@
-//! What nodes send each other as calls and streams of gRPC, with tonic over HTTP/2 on loopback, on a thread of its own.
+//! Nodes' words to each other as calls and streams of gRPC, with tonic over HTTP/2 on loopback, on a thread of its own.
 //!
 //! ```text
 //!   kernel's thread  Way ── calls, queues ──▶ tonic's thread ── HTTP/2 ──▶ the other node's
@@ -113,7 +113,7 @@ impl Side {
     }
 }
 
-/// What came on a connection and was not read yet: whoever brings more waits for room.
+/// Bytes that came on a connection and were not read yet: whoever brings more waits for room.
 #[derive(Debug, Default)]
 struct Intake {
     unread: Mutex<usize>,

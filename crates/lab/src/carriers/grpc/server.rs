@@ -16,7 +16,7 @@ use super::Side;
 use super::codec::{Message, Plain};
 use super::stream;
 
-/// What is called. The answer to a send is ignored.
+/// The service that is called. The answer to a send is ignored.
 pub const SEND: &str = "/logberg.Lab/Send";
 pub const CONNECTION: &str = "/logberg.Lab/Connection";
 

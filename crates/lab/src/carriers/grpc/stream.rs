@@ -21,10 +21,10 @@ use super::server::CONNECTION;
 use super::{Channels, Intake, Side, UnderWay};
 use crate::carriers::window::Window;
 
-/// What one node sends on a connection.
+/// One node's side of a connection.
 pub type Outgoing = Pin<Box<dyn Stream<Item = Result<Message, Status>> + Send>>;
 
-/// What the threads of tonic tell.
+/// Events that the threads of tonic tell.
 #[derive(Debug)]
 enum Mail {
     Accepted {

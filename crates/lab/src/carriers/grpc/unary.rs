@@ -20,7 +20,7 @@ use super::server::SEND;
 use super::{Channels, Intake, Side, UnderWay};
 use crate::carriers::window::Window;
 
-/// What the threads of tonic tell.
+/// Events that the threads of tonic tell.
 #[derive(Debug)]
 enum Mail {
     Accepted {

@@ -35,7 +35,7 @@ struct Told {
     took: Duration,
 }
 
-/// What a client waited.
+/// The time that a client waited.
 #[derive(Debug)]
 pub struct Waited {
     pub before: Samples,

@@ -41,7 +41,7 @@ pub enum Ink {
     EmulatedPmem,
 }
 
-/// What tells a variant from others.
+/// The settings that tell a variant from others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     pub ink: Ink,

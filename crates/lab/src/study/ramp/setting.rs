@@ -1,4 +1,4 @@
-//! What an experiment varies beside its x axis: ways between nodes, proposers, the pace of timers.
+//! Settings that an experiment varies beside its x axis: ways between nodes, proposers, the pace of timers.
 
 use anyhow::Result;
 use clap::Args;

@@ -116,7 +116,7 @@ impl Report {
         grids
     }
 
-    /// What kept each cell from its target.
+    /// The limit that kept each cell from its target.
     fn limits(&self, headings: Vec<String>) -> Grid {
         let cell = |outcome: &Outcome| {
             let ours = outcome.ours.as_ref();
