@@ -388,10 +388,8 @@ impl Group {
         match news {
             // Above.
             News::Client { .. } => {}
-            News::Appeared { .. }
-            | News::GroupAsked { .. }
-            | News::GroupTold { .. }
-            | News::AreYouThere => {}
+            News::Appeared { .. } | News::GroupAsked { .. } | News::GroupTold { .. } => {}
+            News::AreYouThere => self.keeping.on_question(),
             News::Gone => {
                 self.core.is_gone = true;
                 self.leading.end(&Outcome::Unknown);
@@ -776,7 +774,8 @@ impl Group {
             self.core.told = Some(stand);
             self.core.wish(out, Wish::Stands(stand));
         }
-        let why = self.keeping.trouble().map(str::to_owned);
+        let why = self.keeping.trouble().or(self.keeping.stuck());
+        let why = why.map(str::to_owned);
         if why.is_some() != self.core.told_stuck {
             self.core.told_stuck = why.is_some();
             self.core.wish(out, Wish::Stuck { why });

@@ -182,9 +182,11 @@ impl Host {
                 return self.hear(word);
             }
             News::GroupTold { request, bytes } => return self.hear(Word::Told { request, bytes }),
-            News::AreYouThere => return self.wish(log, Wish::Here),
             news => news,
         };
+        if matches!(news, News::AreYouThere) {
+            self.wish(log, Wish::Here);
+        }
         self.changes += u64::from(matches!(
             news,
             News::Appeared { .. } | News::Gone | News::Leader { .. }

@@ -123,6 +123,10 @@ mutations! {
         "A state is copied into an empty shelf."
     CopyWholeTooEarly "copy-whole-too-early" "host::group::copying::is_exact"
         "A copied state is whole once the log is applied up to the greatest position at which a piece was read."
+    StuckHostLeadsOn "stuck-host-leads-on" "node::hosted::hearing::is_stuck"
+        "A leader whose host answers none of three questions leads no longer."
+    StuckLaneLeadsOn "stuck-lane-leads-on" "host::group::keeping::stuck"
+        "A leader on whose shelf nothing is put any more leads no longer."
 
     // Keys.
     CallsOfTheGoneKept "calls-of-the-gone-kept" "host::group::leading::forget_order"

@@ -155,6 +155,19 @@ impl World {
         self.clock.schedule(at, event);
     }
 
+    /// That lane of a host's does nothing for so long.
+    pub fn hold_lane(&mut self, host: HostId, lane: Lane, held: Duration) {
+        let us = held.as_micros();
+        self.line(format_args!(
+            "hold lane {} of {} for {us}",
+            lane.0,
+            self.name(host)
+        ));
+        let until = self.clock.now + held;
+        let free_at = self.households.lanes.entry((host, lane)).or_insert(until);
+        *free_at = until.max(*free_at);
+    }
+
     /// The wall clock of that host, in ms since the beginning of 1970.
     pub(crate) fn wall_ms(&self, host: HostId) -> u64 {
         let ahead = self.households.wall.get(&self.household(host));

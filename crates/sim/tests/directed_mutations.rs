@@ -58,6 +58,8 @@ mod revocations;
 mod spaces;
 #[path = "scenarios/stage.rs"]
 mod stage;
+#[path = "scenarios/still.rs"]
+mod still;
 #[path = "scenarios/streamed/mod.rs"]
 mod streamed;
 #[path = "scenarios/tickets_shown.rs"]
@@ -76,7 +78,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 123] = [
+const RULES: [(Mutation, fn()); 126] = [
+    (
+        Mutation::NameFreedBeforeTheSeal,
+        directory::an_append_acknowledged_after_its_log_was_deleted_and_made_anew_is_in_one_of_them,
+    ),
+    (
+        Mutation::StuckHostLeadsOn,
+        still::a_leader_whose_host_stands_still_hands_over,
+    ),
+    (
+        Mutation::StuckLaneLeadsOn,
+        still::a_leader_whose_shelf_takes_nothing_hands_over,
+    ),
     (
         Mutation::CutOffServesStale,
         revocations::a_node_that_is_cut_off_for_a_minute_takes_no_new_reads_that_ask_nobody,

@@ -9,7 +9,7 @@ const SEEDS: u64 = 48;
 
 /// One of each kind: promises, acceptances, choosing, disks, names, writers, readers, deletions,
 /// versions, wishes, members, the directory's answers, logs that have ended, clients.
-const SOON: [Mutation; 22] = [
+const SOON: [Mutation; 21] = [
     Mutation::PromiseBeforeDurable,
     Mutation::BoundSlotPromisedFree,
     Mutation::AckBeforeDurability,
@@ -28,7 +28,6 @@ const SOON: [Mutation; 22] = [
     Mutation::BarrierNotReached,
     Mutation::SealedLogTakesStreams,
     Mutation::OkBeforeTheLogHeard,
-    Mutation::NameFreedBeforeTheSeal,
     Mutation::ResumedOneByteLate,
     Mutation::EarlierStreamsCounted,
     Mutation::ReadOnPastItsPlace,

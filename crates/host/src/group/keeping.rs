@@ -5,6 +5,7 @@ use std::time::Duration;
 use formats::Stand;
 use letters::{CREDIT_BYTES, Wish};
 use paxos::Time;
+use paxos::mutation::{self, Mutation};
 use shelf::{Applied, ShelfError};
 
 use super::{Core, Out};
@@ -21,6 +22,10 @@ const APPLY_EVERY: Duration = Duration::from_millis(2);
 const CREDIT_AT_ONCE: u64 = CREDIT_BYTES / 8;
 /// The time after something was applied for which more is expected.
 const BUSY_FOR: Duration = Duration::from_millis(250);
+/// A leader's node asks each second whether its host is there. Frames that are applied at more such questions are stuck: rows go into memory, and that is a
+/// matter of milliseconds.
+const QUESTIONS_MAX: u32 = 5;
+const STUCK: &str = "nothing that was chosen has reached the shelf for five seconds: the disk below state/ may hang; look after that disk, or restart this node";
 
 #[derive(Default)]
 pub struct Keeping {
@@ -29,6 +34,8 @@ pub struct Keeping {
     /// The place to which a crash takes it back.
     durable: Applied,
     is_applying: bool,
+    /// The questions since that began.
+    asked: u32,
     is_flushing: bool,
     compaction: Compaction,
     unflushed_bytes: u64,
@@ -116,6 +123,17 @@ impl Keeping {
         self.trouble.as_deref().filter(|_| self.is_behind)
     }
 
+    /// The node asks whether its host is there.
+    pub fn on_question(&mut self) {
+        self.asked += u32::from(self.is_applying);
+    }
+
+    /// ‡ Whoever applies nothing answers from memory for a while, and then nobody: another may lead. Questions are counted, and not seconds, as the node does.
+    pub fn stuck(&self) -> Option<&'static str> {
+        let is_stuck = self.asked > QUESTIONS_MAX && !mutation::is(Mutation::StuckLaneLeadsOn);
+        is_stuck.then_some(STUCK)
+    }
+
     pub fn on_applied(
         &mut self,
         core: &mut Core,
@@ -124,6 +142,7 @@ impl Keeping {
         out: &mut Out,
     ) {
         self.is_applying = false;
+        self.asked = 0;
         match result {
             Ok(applied) => {
                 self.applied = applied;

@@ -11,6 +11,7 @@ mod porters;
 mod rebuilt;
 mod small_writes;
 mod stage;
+mod still;
 mod verdict;
 
 mod abandoned;
