@@ -2,7 +2,7 @@
 //! without them.
 //!
 //! ```text
-//!            an active member is silent, or nothing was chosen for `engage_after`
+//!            an active member is silent, or nothing was chosen for `engage_after` (`stall`)
 //!   at rest ──────────────────────────────────────────────────────────────────────► engaged
 //!   no proposals, no bytes                                       all that is not chosen, and all new
 //!           ◄──────────────────────────────────────────────────────────────────────
@@ -38,6 +38,7 @@ use core::time::Duration;
 use crate::engine::Engine;
 use crate::leadership::Stage;
 use crate::mutation::{self, Mutation};
+use crate::stall::{Progress, Stall};
 use crate::{
     Change, Era, Ignored, Message, NodeId, Output, RecordNumber, Slot, StreamName, StreamPosition,
     Time, Value,
@@ -49,8 +50,8 @@ pub(crate) struct Auxiliaries {
     /// This replica leads.
     in_use: bool,
     engaged: bool,
-    /// The first unchosen slot, proposed and not chosen, and since when.
-    stalled: Option<(Slot, Time)>,
+    /// Whether something is proposed and not chosen, and since when.
+    stall: Stall,
     /// The end of what was proposed at that time, which the active members have not all accepted, while engaged.
     mark: Option<(Slot, Time)>,
     /// The time since which the active members keep up, while engaged.
@@ -162,7 +163,7 @@ impl Engine {
             self.settle_release();
         } else {
             self.auxiliaries.disengage();
-            self.auxiliaries.stalled = None;
+            self.auxiliaries.stall.clear();
         }
     }
 
@@ -186,14 +187,12 @@ impl Engine {
     fn settle_engagement(&mut self) {
         let (now, timing) = (self.now, self.config.timing);
         let next = self.state.next;
-        let stalls = self.proposed_up_to() > next;
-        let since = match self.auxiliaries.stalled {
-            Some((slot, since)) if stalls && slot == next => Some(since),
-            _ => stalls.then_some(now),
-        };
-        self.auxiliaries.stalled = since.map(|since| (next, since));
+        let unchosen = (self.proposed_up_to() > next).then_some(next);
+        let progress = self.progress();
+        let still = timing.engage_after / 2;
+        self.auxiliaries.stall.look(now, unchosen, progress, still);
         let due = |since: Time, wait: Duration| since + wait <= now;
-        let stalled = since.is_some_and(|since| due(since, timing.engage_after));
+        let stalled = self.stall_due().is_some_and(|at| at <= now);
         if stalled || !self.are_active_alive() {
             self.auxiliaries.engage();
         } else if self.auxiliaries.engaged {
@@ -204,6 +203,29 @@ impl Engine {
                 self.check_casting(); // they may have been among those who go on accepting
             }
         }
+    }
+
+    /// When a stall engages the auxiliaries. One that keeps all active members waiting does so late: an auxiliary waits as well, most likely.
+    fn stall_due(&self) -> Option<Time> {
+        let timing = self.config.timing;
+        let stall = &self.auxiliaries.stall;
+        stall.due(timing.engage_after, timing.disengage_after)
+    }
+
+    /// How far the active members are, this one too.
+    fn progress(&self) -> Progress {
+        let end = self.proposed_up_to();
+        let own = self.acceptor.first_undurable(end);
+        let others = self.other_active();
+        let others = others.map(|node| self.peer_accepted_up_to(node).unwrap_or(Slot(0)));
+        let start = Progress {
+            sum: own.0,
+            all_wait: own < end,
+        };
+        others.fold(start, |so_far, other| Progress {
+            sum: so_far.sum.wrapping_add(other.0),
+            all_wait: so_far.all_wait && other < end,
+        })
     }
 
     /// Sees how far behind the active members are: they keep up while they reach each mark in time.
@@ -457,12 +479,7 @@ impl Engine {
         }
         let timing = self.config.timing;
         let after = |since: Time, wait: Duration| since + wait;
-        let engage = match self.auxiliaries.stalled {
-            Some((_, since)) if !self.auxiliaries.engaged => {
-                Some(after(since, timing.engage_after))
-            }
-            _ => None,
-        };
+        let engage = self.stall_due().filter(|_| !self.auxiliaries.engaged);
         let disengage = self.auxiliaries.kept_up;
         let disengage = disengage.map(|since| after(since, timing.disengage_after));
         let release = self.due_release();

@@ -76,6 +76,7 @@
 //! | `follower` | what this replica promises and accepts |
 //! | `learner` | what is chosen, and what to ask others for |
 //! | `auxiliary` | when auxiliaries get proposals, and when they may drop bytes |
+//! | `stall` | whether one member holds up a log, or something that all have in common |
 //! | `reads` | when a read of the leader sees everything chosen before it |
 //! | `asking` | the same for a read of a follower: it asks its leader |
 //! | `wish` | what the cluster wants of this log, and which acts may take effect for it |
@@ -117,6 +118,7 @@ mod proposer;
 mod reads;
 mod recovery;
 mod rescue;
+mod stall;
 mod tenure;
 
 mod acceptor;

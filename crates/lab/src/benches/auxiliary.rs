@@ -4,10 +4,12 @@
 //!  cost    three copies (main) ── two copies (cheap) ── in turn: leader's outgoing bytes, disks
 //!  pause   load ── the active follower is killed ── longest time between acks ── back, at rest
 //!                                                                            (next round)
+//!  stalls  load ── all disks, or the active follower's, stand still and go on ── latencies, leader's outgoing bytes
 //!  return  load ── the active follower is killed ── back ── bytes on the auxiliary, for a minute, under load
 //! ```
 
 mod returned;
+mod stalls;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,11 +31,13 @@ use testbed::watch::{Watch, sleep_until};
 use wire::quantity;
 
 use returned::Returned;
+use stalls::Stalls;
 
 const HELP: &str = "\
 Three nodes, two logs: one that all three hold, and one with an auxiliary that holds nothing while the
 others are well. A pause is the longest time between two acknowledgements in the three seconds after
-the active follower was killed. At last it is killed once more and comes back while the load goes on: how
+the active follower was killed. Then all disks stand still now and then for 250 ms, as those of a common device do, and then the
+active follower's alone: an auxiliary helps where one disk stalls, and must not make it worse where all do. At last the follower is killed once more and comes back while the load goes on: how
 long the auxiliary takes bytes, and how many are left on its disk.
 
 Example: ten followers killed
@@ -69,6 +73,7 @@ struct Report {
     pause_median_ms: f64,
     pause_max_ms: f64,
     pauses_ms: Vec<f64>,
+    stalls: Stalls,
     returned: Returned,
     machine: Machine,
 }
@@ -97,14 +102,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
-        let seconds = 2.0 * self.seconds + 8.0;
+        let seconds = 2.0 * self.seconds + 15.0;
         let seconds = f64::from(self.times) * seconds + self.watched + 10.0;
         let bytes = self.rate as f64 * seconds * f64::from(NODES);
         let scratch = self.place.make(bytes as u64)?;
         let machine = Machine::look(scratch.path())?;
         let watch = Watch::new(2 * u64::from(self.times));
         watch.says("starting");
-        let cluster = LocalCluster::start(LocalOptions::new(scratch.path(), NODES))?;
+        let cluster = LocalCluster::start(LocalOptions {
+            fault_files: true,
+            ..LocalOptions::new(scratch.path(), NODES)
+        })?;
         cluster.wait_ready(Duration::from_secs(30))?;
         let timeouts = Timeouts {
             total: PATIENCE,
@@ -130,6 +138,8 @@ impl Arguments {
             )));
             watch.step(1);
         }
+        watch.says("disks stall");
+        let stalls = stalls::measure(&cluster, &client, &self.plan(), self.times)?;
         watch.says("the active follower comes back under load");
         let returned = returned::watch(&cluster, &client, &self.plan(), self.watched)?;
         drop(watch);
@@ -143,6 +153,7 @@ impl Arguments {
             pause_median_ms: rounded(median(pauses.iter().copied())),
             pause_max_ms: pauses.iter().copied().fold(0.0, f64::max),
             pauses_ms: pauses,
+            stalls,
             returned,
             machine,
         };
@@ -276,6 +287,7 @@ impl Report {
             "the active follower killed {} times: no acknowledgement for {} ms (median), {} ms (at most)",
             self.times, self.pause_median_ms, self.pause_max_ms
         ))?;
+        self.stalls.print()?;
         let Returned {
             away_seconds,
             watched_seconds,

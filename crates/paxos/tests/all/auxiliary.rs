@@ -9,6 +9,7 @@ use paxos::*;
 use crate::solo::*;
 
 const SECOND: Duration = Duration::from_secs(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
 const MICROSECOND: Duration = Duration::from_micros(1);
 
 fn marked(node: NodeId) -> LogState {
@@ -93,10 +94,61 @@ fn auxiliaries_are_engaged_when_nothing_is_chosen_for_a_while() {
     one.durable();
     one.accepted(TWO, t, slots(1, 11), 5);
     one.write(stream(1, 1), 10, 10, 5);
+    one.durable();
     pass(&mut one, Duration::from_micros(99_999));
     assert!(!one.engine.is_engaged());
     pass(&mut one, MICROSECOND);
     assert!(one.engine.is_engaged());
+}
+
+#[test]
+fn what_keeps_all_active_members_waiting_engages_auxiliaries_late() {
+    let (mut one, _) = leader();
+    one.write(stream(1, 1), 0, 10, 5);
+    for _ in 0..99 {
+        pass(&mut one, Duration::from_millis(10));
+        assert!(!one.engine.is_engaged(), "they wait for one disk, perhaps");
+    }
+    pass(&mut one, Duration::from_millis(10));
+    assert!(one.engine.is_engaged(), "a second is too long");
+}
+
+#[test]
+fn a_member_that_is_left_behind_after_a_common_stall_is_stood_in_for() {
+    for heard in [1, 7, 40] {
+        let (mut one, t) = leader();
+        let written = one.write(stream(1, 1), 0, 10, 5);
+        for _ in 0..240 / heard {
+            pass(&mut one, Duration::from_millis(heard));
+        }
+        // It ends. This disk is the first to say so.
+        one.durable();
+        assert!(!one.engine.is_engaged());
+        pass(&mut one, Duration::from_micros(99_999));
+        assert!(!one.engine.is_engaged(), "heard every {heard} ms");
+        match heard {
+            1 => _ = one.accepted(TWO, t, written, 5),
+            _ => _ = pass(&mut one, MICROSECOND),
+        }
+        assert_eq!(one.engine.is_engaged(), heard != 1);
+    }
+}
+
+#[test]
+fn a_disk_that_goes_on_while_another_hangs_hides_no_stall() {
+    let (mut one, _) = leader();
+    for at in 0..9 {
+        one.write(stream(1, 1), at * 10, 10, 5);
+        one.durable();
+        assert!(!one.engine.is_engaged());
+        pass(&mut one, Duration::from_millis(11));
+    }
+    one.write(stream(1, 1), 90, 10, 5);
+    pass(&mut one, MILLISECOND);
+    assert!(
+        one.engine.is_engaged(),
+        "this disk goes on, and 2 accepts nothing"
+    );
 }
 
 #[test]
