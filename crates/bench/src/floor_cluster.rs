@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use linux::{Kernel, KernelConfig};
+use linux::{Ink, Kernel, KernelConfig};
 
 use super::floor::{Floor, spares};
 use super::roles::Role;
@@ -152,7 +152,10 @@ fn serve_floor(
     };
     let mut kernel = Kernel::new(config).context("cannot set up the event loop")?;
     kernel.disk().create_directory(&directory)?;
-    let written = spares::write(&directory, recycled)?;
+    let written = match moving.ink {
+        Some(Ink::Ram) => spares::write_in_memory(&mut *kernel.disk(), &directory, recycled)?,
+        _ => spares::write(&directory, recycled)?,
+    };
     let address = kernel
         .bind("127.0.0.1:0")
         .context("cannot listen")?

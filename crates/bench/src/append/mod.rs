@@ -44,6 +44,7 @@ Example: flat out, paced at 20 MB/s with small writes, and single bytes from a f
   logberg bench append --auxiliary --seconds 20 --report append.html
   logberg bench append --recycled --seconds 20 --write-size 1KiB --rate 100M
   logberg bench append --mover uring --ink ram
+  logberg bench append --recycled --ink ram
   logberg bench append --tls --seconds 20 --alternations 5";
 
 /// Throughput, latency and cost of appending, beside the floor's and the machine's
@@ -160,11 +161,6 @@ impl Arguments {
                 "a log has one writer at a time: {} clients need as many --logs",
                 self.clients
             );
-            return Err(Failure::new(Kind::Usage, sentence).into());
-        }
-        if self.recycled && self.moving.ink == Some(linux::Ink::Ram) {
-            let sentence =
-                "nothing is written again in memory: --recycled goes with --ink disk or pmem";
             return Err(Failure::new(Kind::Usage, sentence).into());
         }
         if self.auxiliary && (self.nodes < 3 || self.nodes.is_multiple_of(2)) {

@@ -112,7 +112,7 @@ impl Setting<'_> {
         let log_directory = format!("log-{}", log.id);
         let log_directory = bed.cluster.node_directory(leader).join(log_directory);
         if self.arguments.recycled {
-            recycled::check(&log_directory)?;
+            recycled::check(log, &log_directory)?;
         }
         let batch = batches::mean_bytes(&log_directory)?;
         drop(bed);

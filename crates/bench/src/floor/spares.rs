@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use formats::segment::file_name;
+use ops::Disk;
 use replica::Limits;
 
 use crate::history::forget_pages;
@@ -34,6 +35,22 @@ pub fn write(directory: &Path, lanes: u32) -> Result<u64> {
         File::open(&directory)?.sync_all()?;
         // A node keeps nothing of a file in memory but for readers.
         forget_pages(&directory)?;
+    }
+    Ok(FILES)
+}
+
+/// The same in memory, which is this process's.
+pub fn write_in_memory(disk: &mut dyn Disk, directory: &Path, lanes: u32) -> Result<u64> {
+    if lanes == 0 {
+        return Ok(0);
+    }
+    let file = vec![0; Limits::default().segment_bytes_max as usize];
+    for lane in 1..=lanes {
+        let directory = directory.join(format!("log-{lane}"));
+        disk.create_directory(&directory)?;
+        for number in 1..=FILES {
+            disk.write_file(&directory.join(file_name(number)), &file)?;
+        }
     }
     Ok(FILES)
 }
