@@ -102,7 +102,7 @@ impl Names for Ram {
             return Err(Errno::ISDIR.into());
         }
         // Another file: who has the old one open goes on seeing that.
-        let file = Arc::new(RamFile::holding(contents));
+        let file = Arc::new(RamFile::holding(contents)?);
         parent.insert(name.to_owned(), Entry::File(file));
         Ok(())
     }
