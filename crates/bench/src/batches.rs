@@ -11,23 +11,30 @@ use formats::record::{RecordHeader, RecordKind};
 use ops::BLOCK;
 
 /// Enough for a mean.
-const RECORDS_MAX: u64 = 50_000;
+const RECORDS_MAX: usize = 50_000;
 
 /// The mean payload of a directory's batches, in bytes; none if there are no batches.
 ///
-/// `directory` is of one log on one node, `log-N`. The newest segments count first: those of the
-/// warm-up are the oldest.
+/// `directory` is of one log on one node, `log-N`.
 pub fn mean_bytes(directory: &Path) -> Result<Option<f64>> {
+    let sizes = sizes(directory)?;
+    let bytes: u64 = sizes.iter().sum();
+    Ok((!sizes.is_empty()).then(|| bytes as f64 / sizes.len() as f64))
+}
+
+/// The payloads of a directory's batches, in bytes, of 50,000 at most. The newest segments come first: those of
+/// the warm-up are the oldest.
+pub fn sizes(directory: &Path) -> Result<Vec<u64>> {
+    let mut sizes = Vec::new();
     // Records in memory leave no files to look at.
     if !directory.exists() {
-        return Ok(None);
+        return Ok(sizes);
     }
     let mut segments: Vec<_> = fs::read_dir(directory)?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "seg"))
         .collect();
     segments.sort();
-    let (mut records, mut bytes) = (0, 0);
     for path in segments.iter().rev() {
         let file = match File::open(path) {
             Ok(file) => file,
@@ -39,7 +46,7 @@ pub fn mean_bytes(directory: &Path) -> Result<Option<f64>> {
         let mut offset = BLOCK as u64;
         // In a file that was written before, older records stand behind the newest.
         let mut last = 0;
-        while records < RECORDS_MAX && file.read_exact_at(&mut header, offset).is_ok() {
+        while sizes.len() < RECORDS_MAX && file.read_exact_at(&mut header, offset).is_ok() {
             let Ok((record, ..)) = RecordHeader::decode(&header, None) else {
                 break;
             };
@@ -49,10 +56,9 @@ pub fn mean_bytes(directory: &Path) -> Result<Option<f64>> {
             last = record.number;
             offset += record.total_length() as u64;
             if record.kind == RecordKind::Accept && record.bytes().is_some() {
-                records += 1;
-                bytes += u64::from(record.payload_length);
+                sizes.push(u64::from(record.payload_length));
             }
         }
     }
-    Ok((records > 0).then(|| bytes as f64 / records as f64))
+    Ok(sizes)
 }

@@ -17,7 +17,7 @@ pub mod disk;
 pub mod report;
 pub mod roles;
 
-mod batches;
+pub mod batches;
 pub mod bed;
 pub mod certificates;
 pub mod content;

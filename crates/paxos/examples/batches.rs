@@ -113,6 +113,11 @@ impl Cluster {
 
     /// One batch of the stream, durable everywhere and chosen.
     pub fn push(&mut self, batch: u64) {
+        self.push_of(StreamPosition(batch * SLOTS), SLOTS);
+    }
+
+    /// A batch of so many slots, at the end of the stream.
+    pub fn push_of(&mut self, position: StreamPosition, count: u64) {
         let Cluster {
             engines,
             term,
@@ -120,19 +125,18 @@ impl Cluster {
             now,
         } = self;
         let first_slot = engines[0].permit().unwrap().next;
-        let digest = Digest(batch as u32);
-        let position = StreamPosition(batch * SLOTS);
+        let digest = Digest((position.0 / count) as u32);
         let written = BytesWritten {
             term: *term,
             first_slot,
-            count: SLOTS,
+            count,
             stream: *stream,
             position,
             digest,
         };
         let proposal = Proposal {
             term: *term,
-            slots: SlotRange::new(first_slot, Slot(first_slot.0 + SLOTS)),
+            slots: SlotRange::new(first_slot, Slot(first_slot.0 + count)),
             value: Value::Content {
                 stream: *stream,
                 offset: Offset(first_slot.0 - position.0),

@@ -41,6 +41,21 @@ pub fn cpu(pid: u32) -> io::Result<Duration> {
     Ok(used.user + used.system)
 }
 
+/// The time that the threads of a process that live now have run, to the nanosecond where the system tells it.
+///
+/// Source: /proc/PID/task/TID/schedstat, first field.
+pub fn cpu_of_threads(pid: u32) -> io::Result<Duration> {
+    let mut sum = Duration::ZERO;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else {
+            return cpu(pid);
+        };
+        let nanos = text.split_ascii_whitespace().next().ok_or_else(odd)?;
+        sum += Duration::from_nanos(nanos.parse().map_err(|_| odd())?);
+    }
+    Ok(sum)
+}
+
 /// The most memory that was ever resident.
 ///
 /// Source: proc_pid_status(5), VmHWM.

@@ -42,7 +42,7 @@ pub struct Arguments {
 }
 
 /// Those whose runs are one format. The grid has its own.
-const EXPERIMENTS: [&str; 26] = [
+const EXPERIMENTS: [&str; 27] = [
     "ramp size",
     "ramp size --transports tcp,unix,memory,grpc-unary,grpc-stream",
     "ramp size --proposers 2",
@@ -54,6 +54,7 @@ const EXPERIMENTS: [&str; 26] = [
     "ramp workload c",
     "ramp workload d",
     "zcp stack",
+    "zcp batches",
     "mex messages",
     "mex kv",
     "mex kv --phase-one per-batch --transports unix",

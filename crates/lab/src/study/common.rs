@@ -61,21 +61,14 @@ pub fn new_run(
             complete: true,
             x: x.to_owned(),
         },
-        program: Program {
-            version: serve::version().to_owned(),
-            profile: if cfg!(debug_assertions) {
-                "debug"
-            } else {
-                "release"
-            }
-            .to_owned(),
-        },
+        program: Program::this(),
         machine: serde_json::to_value(machine).unwrap_or_default(),
         variants: Vec::new(),
         cells: Vec::new(),
         pairs: Vec::new(),
         published: Vec::new(),
         checks: Vec::new(),
+        groups: Vec::new(),
         rates: Vec::new(),
         counts: BTreeMap::new(),
     }

@@ -15,6 +15,7 @@
 //! | `rounds` | variants that live at once and take turns |
 //! | `common` | the options of all experiments, and how one ends |
 //! | `run` | what a run found, as JSON |
+//! | `tables`, `plots` | its tables and plots |
 //! | `page` | the same for people |
 //! | `zcp` | Zero-copy Paxos' grid |
 //! | `ramp` | The RAM-ified Part-Time Parliament's experiments |
@@ -24,11 +25,13 @@ pub mod catalogue;
 mod common;
 pub mod mex;
 mod page;
+mod plots;
 mod published;
 pub mod ramp;
 mod rounds;
 pub mod run;
 mod statistics;
+mod tables;
 pub mod zcp;
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 use bench::report::Page;
-use bench::report::plot::{Axis, Line, Lines};
 use terminal::show;
 
-use super::run::{Cell, Checked, Figure, Histogram, Rate, Run};
+use super::run::{Checked, Run};
+use super::tables::{self, Table, beside};
 
 impl Run {
     pub fn print(&self) -> Result<()> {
@@ -78,6 +78,12 @@ impl Run {
         if !self.pairs.is_empty() {
             show::print(format_args!("{}\n", show::lines(&table)))?;
         }
+        for group in &self.groups {
+            let table = group.table();
+            let headings: Vec<&str> = table.headings.iter().map(String::as_str).collect();
+            let rows = show::rows(&headings, table.rows);
+            show::print(format_args!("{}, in {}\n{rows}\n", group.title, group.unit))?;
+        }
         print_checks(&self.checks)?;
         for remark in self.remarks() {
             show::print(remark)?;
@@ -127,185 +133,36 @@ impl Run {
             page.text(&remark);
         }
         page.text("Solid: ours, median; its bars are the 10th and the 90th percentile. Dashed: published. The settings differ: ratios and shapes may be compared, and absolute times may not.");
-        if !self.cells.is_empty() {
-            page.lines(&self.times())?;
+        for plot in [self.times_plot(), self.rates_plot()].into_iter().flatten() {
+            page.lines(&plot)?;
         }
-        if !self.rates.is_empty() {
-            page.lines(&self.throughputs())?;
+        for group in &self.groups {
+            page.lines(&group.plot())?;
         }
         page.text("Ratios are medians of the rounds' ratios, with an interval of order statistics (sign test).");
-        let texts = |headings: &[&str]| {
-            headings
-                .iter()
-                .map(|text| (*text).to_owned())
-                .collect::<Vec<_>>()
-        };
-        let with_bins = |cell: &Cell| {
-            let mut texts = cell.texts();
-            texts.push(
-                cell.histogram
-                    .as_ref()
-                    .map(Histogram::drawn)
-                    .unwrap_or_default(),
-            );
-            texts
-        };
-        let rows: Vec<Vec<String>> = self.cells.iter().map(with_bins).collect();
-        page.table(
-            &texts(&[
-                "variant",
-                &self.run.x,
-                "p50 ms",
-                "p90 ms",
-                "p99 ms",
-                "max ms",
-                "mean ms",
-                "proposals",
-                "20 bins from the shortest to the longest",
-            ]),
-            &rows,
-        );
-        let rows: Vec<Vec<String>> = self.rates.iter().map(Rate::texts).collect();
-        if !rows.is_empty() {
-            let headings = [
-                "variant",
-                &self.run.x,
-                "per s",
-                "lowest",
-                "highest",
-                "slices",
-            ];
-            page.table(&texts(&headings), &rows);
+        for table in [self.times_table(), self.rates_table(), self.ratios_table()] {
+            shown(&table, page);
         }
-        let rows: Vec<Vec<String>> = self
-            .pairs
-            .iter()
-            .map(|pair| {
-                let of = &pair.of;
-                let figures = [pair.x, of.ratio, of.low, of.high, of.confidence]
-                    .map(|value| format!("{value:.3}"));
-                let named = format!("{} / {}", pair.a, pair.b);
-                let mut row = vec![named, pair.figure.word().to_owned()];
-                row.extend(figures);
-                row.extend([of.rounds.to_string(), beside(pair.beside).to_owned()]);
-                row
-            })
-            .collect();
-        page.table(
-            &texts(&[
-                "ratio",
-                "of",
-                &self.run.x,
-                "median",
-                "from",
-                "to",
-                "confidence",
-                "rounds",
-                "measured",
-            ]),
-            &rows,
-        );
+        for group in &self.groups {
+            page.text(&format!("{}, in {}", group.title, group.unit));
+            shown(&group.table(), page);
+        }
+        shown(&self.counts_table(), page);
         judged(&self.checks, page);
         Ok(())
     }
+}
 
-    fn times(&self) -> Lines {
-        let of_variant = |id: &str| {
-            let cells = self.cells.iter().filter(|cell| cell.variant == id);
-            Line {
-                name: id.to_owned(),
-                points: cells.clone().map(|cell| (cell.x, cell.p50_ms)).collect(),
-                bars: cells
-                    .map(|cell| (cell.x, cell.p10(), cell.p90_ms))
-                    .collect(),
-                dashed: false,
-            }
-        };
-        self.lines("Time of a proposal", "ms", of_variant)
-    }
-
-    fn throughputs(&self) -> Lines {
-        let of_variant = |id: &str| {
-            let rates = self.rates.iter().filter(|rate| rate.variant == id);
-            Line {
-                name: id.to_owned(),
-                points: rates.clone().map(|rate| (rate.x, rate.per_s)).collect(),
-                bars: rates
-                    .map(|rate| (rate.x, rate.min_per_s, rate.max_per_s))
-                    .collect(),
-                dashed: false,
-            }
-        };
-        self.lines("Commands a second", "per_s", of_variant)
-    }
-
-    /// Ours, and what was published in this unit.
-    fn lines(&self, title: &str, unit: &str, of_variant: impl Fn(&str) -> Line) -> Lines {
-        let variants = self.variants.iter();
-        let mut lines: Vec<Line> = variants.map(|variant| of_variant(&variant.id)).collect();
-        lines.retain(|line| !line.points.is_empty());
-        let published = || self.published.iter().filter(|number| number.unit == unit);
-        let mut series: Vec<(&str, &str)> = published()
-            .map(|number| (&*number.item, &*number.series))
-            .collect();
-        series.dedup();
-        lines.extend(series.into_iter().map(|(item, name)| {
-            let its = published().filter(|number| number.item == item && number.series == name);
-            Line {
-                name: format!("published {item}: {name}"),
-                points: its.map(|number| (number.x, number.value)).collect(),
-                dashed: true,
-                ..Line::default()
-            }
-        }));
-        Lines {
-            title: title.to_owned(),
-            x: Axis::log(match &*self.run.x {
-                "bytes" => "bytes of a proposal",
-                "replicas" => "replicas",
-                "groups" => "groups",
-                "clients" => "clients",
-                "KB of a value" => "KB of a value",
-                _ => "machines",
-            }),
-            y: Axis::log(match unit {
-                "per_s" => "per s",
-                _ => "ms",
-            }),
-            lines,
-        }
+/// A table, unless there is nothing in it.
+fn shown(table: &Table, page: &mut Page) {
+    if !table.is_empty() {
+        page.table(&table.headings, &table.rows);
     }
 }
 
 /// Checks, as a table of a page.
 pub fn judged(checks: &[Checked], page: &mut Page) {
-    let headings = [
-        "check",
-        "published",
-        "ours",
-        "expected",
-        "expectation",
-        "the claim",
-    ];
-    let rows: Vec<Vec<String>> = checks.iter().map(Checked::texts).collect();
-    page.table(&headings.map(str::to_owned), &rows);
-}
-
-impl Checked {
-    fn texts(&self) -> Vec<String> {
-        let ours = match self.low == self.high {
-            true => self.ours.to_string(),
-            false => format!("{} ({} to {})", self.ours, self.low, self.high),
-        };
-        vec![
-            format!("{}: {}", self.row, self.claim),
-            self.published.clone(),
-            ours,
-            self.expected.clone(),
-            self.expectation.clone(),
-            self.paper.clone(),
-        ]
-    }
+    shown(&tables::checks(checks), page);
 }
 
 /// Checks, as a table in the terminal.
@@ -334,51 +191,4 @@ pub fn print_checks(checks: &[Checked]) -> Result<()> {
         ]);
     }
     show::print(format_args!("{}\n", show::lines(&table)))
-}
-
-fn beside(is_beside: bool) -> &'static str {
-    match is_beside {
-        true => "at once",
-        false => "apart",
-    }
-}
-
-impl Figure {
-    fn word(self) -> &'static str {
-        match self {
-            Figure::Time => "time",
-            Figure::Rate => "rate",
-        }
-    }
-}
-
-impl Rate {
-    fn texts(&self) -> Vec<String> {
-        let figures = [self.x, self.per_s, self.min_per_s, self.max_per_s];
-        let mut texts = vec![self.variant.clone()];
-        texts.extend(figures.iter().map(f64::to_string));
-        texts.push(self.slices_per_s.len().to_string());
-        texts
-    }
-}
-
-impl Cell {
-    fn p10(&self) -> f64 {
-        super::statistics::quantile(&self.samples_ms, 0.1).unwrap_or(self.p50_ms)
-    }
-
-    fn texts(&self) -> Vec<String> {
-        let figures = [
-            self.x,
-            self.p50_ms,
-            self.p90_ms,
-            self.p99_ms,
-            self.max_ms,
-            self.mean_ms,
-        ];
-        let mut texts = vec![self.variant.clone()];
-        texts.extend(figures.iter().map(f64::to_string));
-        texts.push(self.count.to_string());
-        texts
-    }
 }

@@ -27,6 +27,9 @@ pub struct Run {
     pub pairs: Vec<Pair>,
     pub published: Vec<Published>,
     pub checks: Vec<Checked>,
+    /// Figures of other kinds, where there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
     /// Throughputs, where they are measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<Rate>,
@@ -56,6 +59,9 @@ pub struct Circumstances {
 pub struct Program {
     pub version: String,
     pub profile: String,
+    /// The commit that it was built of. `None` in runs of older programs, and of a build for development.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -137,6 +143,28 @@ pub struct Rate {
     pub min_per_s: f64,
     pub max_per_s: f64,
     pub slices_per_s: Vec<f64>,
+}
+
+/// Figures that belong together, and are neither times of proposals nor throughputs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Group {
+    pub title: String,
+    /// The variable on the x axis, with its unit.
+    pub x: String,
+    pub unit: String,
+    pub measures: Vec<Measure>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Measure {
+    pub variant: String,
+    pub x: f64,
+    /// `p90`
+    pub name: String,
+    pub value: f64,
+    /// The interval of the value; both its ends are the value where it was counted, or measured once.
+    pub low: f64,
+    pub high: f64,
 }
 
 /// The figure that a pair compares.
@@ -253,6 +281,21 @@ impl Rate {
             max_per_s: quantile(1.0)?,
             slices_per_s: slices.iter().copied().map(rounded).collect(),
         })
+    }
+}
+
+impl Program {
+    /// This program.
+    pub fn this() -> Program {
+        let profile = match cfg!(debug_assertions) {
+            true => "debug",
+            false => "release",
+        };
+        Program {
+            version: serve::version().to_owned(),
+            profile: profile.to_owned(),
+            commit: option_env!("LOGBERG_COMMIT").map(str::to_owned),
+        }
     }
 }
 

@@ -110,6 +110,24 @@ fn ways_are_beside_each_other_for_who_waits_and_flat_out() {
 }
 
 #[test]
+fn batches_have_their_work_and_their_sizes() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments =
+        "zcp batches --quick --rounds 6 --sizes 1,1000,100000 --rates 1M,20M --connections 1,2";
+    let run = run(directory.path(), arguments);
+    let groups = run["groups"].as_array().expect("groups");
+    let title = |group: &Value| group["title"].as_str().map(str::to_owned);
+    let titles: Vec<String> = groups.iter().filter_map(title).collect();
+    let cpu = "CPU of a write in three real nodes".to_owned();
+    assert!(titles.contains(&cpu), "{titles:?}");
+    let sizes = groups.last().expect("some")["measures"].as_array();
+    let names = ["p10", "p25", "p50", "p75", "p90", "p99", "mean"];
+    assert_eq!(sizes.expect("measures").len(), names.len() * 2 * 2);
+    check(&run, "nodes, 100 KB/1 KB, CPU");
+    check(&run, "batch by bytes, fastest/slowest rate");
+}
+
+#[test]
 fn slots_move_although_the_node_that_gives_them_dies() {
     let directory = tempfile::tempdir().unwrap();
     let run = run(

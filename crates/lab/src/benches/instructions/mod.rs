@@ -8,8 +8,8 @@
 //! ```
 
 mod cluster;
-mod valgrind;
-mod work;
+pub mod valgrind;
+pub mod work;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,12 @@ pub struct Arguments {
     /// Do this work and nothing else: to be run by valgrind
     #[arg(long, hide = true)]
     work: Option<Work>,
+    /// With --work: so often
+    #[arg(long, hide = true, requires = "work")]
+    times: Option<u64>,
+    /// With --work: batches of so many bytes
+    #[arg(long, hide = true, requires = "work")]
+    batch_bytes: Option<u64>,
 }
 
 type Counts = BTreeMap<String, u64>;
@@ -54,7 +60,8 @@ type Counts = BTreeMap<String, u64>;
 impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
         if let Some(work) = self.work {
-            work.perform();
+            let times = self.times.unwrap_or(work.times());
+            work.perform(times, self.batch_bytes.unwrap_or(work.batch_bytes()));
             return Ok(());
         }
         if let Some(why) = valgrind::unusable() {

@@ -38,6 +38,11 @@ impl Callgrind {
 
     /// Instructions in the work's counted functions and in all they call.
     pub fn count(&self, work: Work) -> Result<u64> {
+        self.count_of(work, work.times(), work.batch_bytes())
+    }
+
+    /// The same, of so many batches of so many bytes.
+    pub fn count_of(&self, work: Work, times: u64, bytes: u64) -> Result<u64> {
         let out = self.directory.path().join(work.name());
         let mut valgrind = Command::new("valgrind");
         valgrind
@@ -49,6 +54,8 @@ impl Callgrind {
         let output = valgrind
             .arg(&self.program)
             .args(["bench", "instructions", "--work", work.name()])
+            .args(["--times", &times.to_string()])
+            .args(["--batch-bytes", &bytes.to_string()])
             .stdin(Stdio::null())
             .output()
             .context("cannot run valgrind")?;

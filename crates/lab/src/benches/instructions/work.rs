@@ -75,26 +75,42 @@ impl Work {
         }
     }
 
-    pub fn perform(self) {
+    /// The bytes of a batch of the written figures. An engine knows slots only, each of which is a byte.
+    pub fn batch_bytes(self) -> u64 {
+        match self {
+            Work::Engine => batches::SLOTS,
+            _ => PAYLOAD_BYTES as u64,
+        }
+    }
+
+    /// So often, with batches of so many bytes.
+    pub fn perform(self, times: u64, bytes: u64) {
         match self {
             Work::Engine => {
                 let mut cluster = batches::Cluster::new();
-                (0..WARM_UP).for_each(|batch| cluster.push(batch));
-                counted_engine(&mut cluster, self.times());
+                let push = |cluster: &mut batches::Cluster, batch| {
+                    cluster.push_of(StreamPosition(batch * bytes), bytes);
+                };
+                (0..WARM_UP).for_each(|batch| push(&mut cluster, batch));
+                counted_engine(&mut cluster, WARM_UP..WARM_UP + times, push);
             }
             Work::Formats => {
-                let payload: Vec<u8> = (0..PAYLOAD_BYTES).map(|at| (at * 7) as u8).collect();
-                counted_formats(&payload, self.times());
+                let payload: Vec<u8> = (0..bytes as usize).map(|at| (at * 7) as u8).collect();
+                counted_formats(&payload, times);
             }
             Work::Start => drop(Cluster::new()),
-            Work::Nodes => Cluster::new().append(self.times(), PAYLOAD_BYTES as u64),
+            Work::Nodes => Cluster::new().append(times, bytes),
         }
     }
 }
 
 #[inline(never)]
-fn counted_engine(cluster: &mut batches::Cluster, times: u64) {
-    (WARM_UP..WARM_UP + times).for_each(|batch| cluster.push(batch));
+fn counted_engine(
+    cluster: &mut batches::Cluster,
+    batches: std::ops::Range<u64>,
+    push: impl Fn(&mut batches::Cluster, u64),
+) {
+    batches.for_each(|batch| push(cluster, batch));
 }
 
 #[inline(never)]

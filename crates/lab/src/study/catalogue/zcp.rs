@@ -1,6 +1,6 @@
 //! The rows of Zero-copy Paxos.
 
-use super::{Row, have, part};
+use super::{Row, have};
 
 const GRID: &str = "logberg-lab zcp grid --report grid.html";
 
@@ -76,11 +76,10 @@ pub(super) const ROWS: &[Row] = &[
         "claim: user CPU trivial [≤ 3.0 % to 190 MB/s]; system < 50 % of a core until the limit",
         GRID,
     ),
-    part(
+    have(
         "Z20",
-        "claim: work per batch is constant; batches form by themselves",
-        "logberg-lab bench instructions",
-        "several sizes of batches, and their distribution",
+        "claim: work per batch is constant; batches form by themselves, for each connection",
+        "logberg-lab zcp batches",
     ),
     have(
         "Z21",

@@ -5,6 +5,7 @@
 //!  at the end:     its tables, ours beside what was published
 //! ```
 
+mod batches;
 mod cells;
 mod judged;
 mod limits;
@@ -64,6 +65,7 @@ pub struct Arguments {
 enum Experiment {
     Grid(Box<Grid>),
     Stack(Box<stack::Stack>),
+    Batches(Box<batches::Batches>),
 }
 
 impl Arguments {
@@ -71,6 +73,7 @@ impl Arguments {
         match self.experiment {
             Experiment::Grid(grid) => grid.run(json),
             Experiment::Stack(stack) => stack.run(json),
+            Experiment::Batches(batches) => batches.run(json),
         }
     }
 }
