@@ -1,7 +1,10 @@
 //! Figures by name: of one run, of the median of several, and beside those of something else.
 
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::latency::{median, quantile_ms, rounded};
 use super::measure::{Measured, OfOne};
@@ -160,6 +163,28 @@ impl Serialize for Figures {
     }
 }
 
+impl<'de> Deserialize<'de> for Figures {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Figures, D::Error> {
+        struct ByName;
+        impl<'de> Visitor<'de> for ByName {
+            type Value = Figures;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("figures by name")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Figures, A::Error> {
+                let mut all = Vec::new();
+                while let Some(one) = map.next_entry()? {
+                    all.push(one);
+                }
+                Ok(Figures(all))
+            }
+        }
+        deserializer.deserialize_map(ByName)
+    }
+}
+
 /// As a map by name.
 pub fn by_name<S: Serializer>(all: &[Compared], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(all.iter().map(|one| (&one.name, one)))
@@ -186,6 +211,14 @@ mod tests {
         assert_eq!(compared[0].ratio, Some(0.5));
         assert_eq!(compared[1].cluster, 9.0);
         assert_eq!(compared[1].floor, Some(3.0));
+    }
+
+    #[test]
+    fn figures_are_read_as_they_were_written() {
+        let written = serde_json::to_string(&figures(1.5, 7.0)).unwrap();
+        let read: Figures = serde_json::from_str(&written).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), written);
+        assert_eq!(read.get("max_ms"), Some(7.0));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::figures::Figures;
-use super::machine::{copied, durable_writes, over_loopback};
+use super::machine::{copied, durable_writes, over_loopback, small_writes_per_s};
 use testbed::scratch::Scratch;
 
 const SMALL: usize = 4 << 10;
@@ -26,6 +26,9 @@ pub fn measure(scratch: &Scratch, length: Duration) -> Result<Figures> {
     }
     if let Some(loopback) = over_loopback("cubic", length)? {
         figures.add("loopback_mb_per_s", loopback.gb_per_s * 1000.0);
+    }
+    if let Some(writes) = small_writes_per_s("cubic", length)? {
+        figures.add("loopback_1_byte_writes_per_s", writes);
     }
     figures.add("memory_copy_mb_per_s", copied(length) * 1000.0);
     Ok(figures)

@@ -104,7 +104,7 @@ pub struct Arguments {
 
 /// For each of the machine's limits, in each turn.
 const LIMIT: Duration = Duration::from_millis(150);
-const LIMITS: u32 = 6;
+const LIMITS: u32 = 7;
 
 #[derive(Debug, Serialize)]
 struct Report {

@@ -126,6 +126,11 @@ impl Page {
         Ok(())
     }
 
+    /// A plot that was drawn already.
+    pub fn svg(&mut self, svg: &str) {
+        self.add(format_args!("<figure>{svg}</figure>\n"));
+    }
+
     pub fn bars(&mut self, plot: &plot::Bars) -> Result<()> {
         let svg = plot.svg()?;
         self.add(format_args!("<figure>{svg}</figure>\n"));

@@ -31,6 +31,18 @@ pub struct Line {
     pub dashed: bool,
 }
 
+/// A limit, beyond which a plot is shaded.
+#[derive(Clone, Debug)]
+pub struct Shade {
+    pub name: String,
+    /// From here on to the right.
+    pub x: Option<f64>,
+    /// From here on upwards.
+    pub y: Option<f64>,
+    /// Somebody else's.
+    pub published: bool,
+}
+
 /// Groups of one bar each, every bar made of the same parts.
 pub struct Bars {
     pub title: String,
@@ -87,23 +99,44 @@ impl Axis {
     }
 }
 
+/// Two opposite corners of a rectangle.
+type Corners = [(f64, f64); 2];
+
+impl Shade {
+    /// The part of a plot that lies beyond it. `None`: nothing of it does.
+    fn within(&self, x: &Range<f64>, y: &Range<f64>) -> Option<Corners> {
+        let left = self.x.unwrap_or(x.start).max(x.start);
+        let low = self.y.unwrap_or(y.start).max(y.start);
+        (left < x.end && low < y.end).then_some([(left, low), (x.end, y.end)])
+    }
+}
+
 impl Lines {
     pub fn svg(&self) -> Result<String> {
+        self.svg_with(&[])
+    }
+
+    /// With what lies beyond limits shaded.
+    pub fn svg_with(&self, shades: &[Shade]) -> Result<String> {
         let shown = || {
             let points = self.lines.iter().flat_map(|line| &line.points);
             points.filter(|(x, y)| self.x.shows(*x) && self.y.shows(*y))
         };
         let x = self.x.range(shown().map(|point| point.0));
         let y = self.y.range(shown().map(|point| point.1));
+        let shaded: Vec<(&Shade, Corners)> = shades
+            .iter()
+            .filter_map(|shade| Some((shade, shade.within(&x, &y)?)))
+            .collect();
         draw(|area| match (self.x.log, self.y.log) {
-            (false, false) => self.draw(area, x, y),
-            (false, true) => self.draw(area, x, y.log_scale()),
-            (true, false) => self.draw(area, x.log_scale(), y),
-            (true, true) => self.draw(area, x.log_scale(), y.log_scale()),
+            (false, false) => self.draw(area, x, y, &shaded),
+            (false, true) => self.draw(area, x, y.log_scale(), &shaded),
+            (true, false) => self.draw(area, x.log_scale(), y, &shaded),
+            (true, true) => self.draw(area, x.log_scale(), y.log_scale(), &shaded),
         })
     }
 
-    fn draw<X, Y>(&self, area: &Area, x: X, y: Y) -> Result<()>
+    fn draw<X, Y>(&self, area: &Area, x: X, y: Y, shaded: &[(&Shade, Corners)]) -> Result<()>
     where
         X: AsRangedCoord<Value = f64>,
         Y: AsRangedCoord<Value = f64>,
@@ -127,6 +160,20 @@ impl Lines {
             .light_line_style(WHITE)
             .draw()
             .map_err(failed)?;
+        for (shade, corners) in shaded {
+            let colour = match shade.published {
+                true => COLOURS[6].mix(0.2),
+                false => COLOURS[4].mix(0.25),
+            };
+            let rectangle = Rectangle::new(*corners, colour.filled());
+            chart
+                .draw_series([rectangle])
+                .map_err(failed)?
+                .label(&shade.name)
+                .legend(move |(x, y)| {
+                    Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
+                });
+        }
         let lines = self.lines.iter().zip(COLOURS.iter().cycle());
         for (line, colour) in lines.filter(|(line, _)| !line.points.is_empty()) {
             let points = line.points.iter().copied();
@@ -312,6 +359,20 @@ mod tests {
                 assert!(svg.contains("a &lt; b"), "what is said is no markup");
             }
         }
+    }
+
+    #[test]
+    fn what_lies_beyond_a_limit_is_shaded_where_there_is_room() {
+        let shade = |x, y| Shade {
+            name: "limit of ours".to_owned(),
+            x,
+            y,
+            published: false,
+        };
+        let plot = lines(false, vec![(1.0, 1.0), (10.0, 10.0)]);
+        let shaded = |shade| plot.svg_with(&[shade]).unwrap().contains("limit of ours");
+        assert!(shaded(shade(Some(5.0), None)) && shaded(shade(None, Some(5.0))));
+        assert!(!shaded(shade(Some(50.0), None)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use bench::failover::{self, Disks};
+use bench::floor_cluster;
 use clap::{Args, Subcommand};
 
 use crate::benches::{
@@ -33,6 +34,10 @@ takes no write for 30 s, while its heartbeats go on.
 Example: five leaders whose disks stall
   logberg-lab bench failover --times 5 --mode disk-stall";
 
+const FLOOR_NODE: &str = "\
+Example:
+  logberg-lab bench floor-node --data d1";
+
 #[derive(Debug, Subcommand)]
 enum Bench {
     #[command(after_help = FAILOVER)]
@@ -55,6 +60,8 @@ enum Bench {
     Paper(zcp::OfAPaper),
     Rivals(rivals::Arguments),
     Instructions(instructions::Arguments),
+    #[command(after_help = FLOOR_NODE)]
+    FloorNode(floor_cluster::Arguments),
 }
 
 impl Arguments {
@@ -78,6 +85,7 @@ impl Arguments {
             Bench::Paper(arguments) => arguments.run(json),
             Bench::Rivals(arguments) => arguments.run(json),
             Bench::Instructions(arguments) => arguments.run(json),
+            Bench::FloorNode(arguments) => arguments.run(),
         }
     }
 }

@@ -154,7 +154,7 @@ impl Run {
 }
 
 /// A table, unless there is nothing in it.
-fn shown(table: &Table, page: &mut Page) {
+pub fn shown(table: &Table, page: &mut Page) {
     if !table.is_empty() {
         page.table(&table.headings, &table.rows);
     }

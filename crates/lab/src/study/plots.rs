@@ -1,8 +1,32 @@
 //! A run's plots: ours drawn through, with bars, and what was published dashed.
 
-use bench::report::plot::{Axis, Line, Lines};
+use anyhow::Result;
+use bench::report::plot::{Axis, Line, Lines, Shade};
 
 use super::run::{Cell, Group, Run};
+
+/// A plot, by the row of the catalogue that it shows and a name of its own.
+pub struct Plot {
+    pub row: String,
+    pub name: String,
+    pub lines: Lines,
+    pub shades: Vec<Shade>,
+}
+
+impl Plot {
+    pub fn new(row: &str, name: &str, lines: Lines) -> Plot {
+        Plot {
+            row: row.to_owned(),
+            name: name.to_owned(),
+            lines,
+            shades: Vec::new(),
+        }
+    }
+
+    pub fn svg(&self) -> Result<String> {
+        self.lines.svg_with(&self.shades)
+    }
+}
 
 impl Run {
     /// Times of proposals. `None`: the run has none.

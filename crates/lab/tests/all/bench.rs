@@ -46,6 +46,29 @@ fn cells_of_the_paper_stand_beside_what_was_published() {
         cells[2]["published"].is_null(),
         "the paper has no such cell"
     );
+    assert!(number(&cells[0]["floor"], "median_ms") > 0.0, "{report}");
+    assert!(number(&report["limits"][0], "loopback_1_byte_writes_per_s") > 0.0);
+    assert_empty(directory.path());
+}
+
+#[test]
+fn a_raw_client_that_misses_has_the_floor_and_the_librarys_client_beside_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments =
+        "paper zero-copy-paxos --client raw --warm-up 0.2 --seconds 0.6 --cells 1M:1000,100M:1";
+    let report = json(&bench(directory.path(), arguments));
+    let cells = report["cells"].as_array().unwrap();
+    // No client makes a hundred million calls a second.
+    let (raw, beside) = (&cells[0], &cells[0]["library"]);
+    assert_eq!(number(raw, "write_bytes"), 1.0);
+    assert!(number(&raw["floor"], "delivered") < 0.98, "{raw}");
+    assert!(
+        number(beside, "writes_mhz") > number(&raw["ours"], "writes_mhz"),
+        "{raw}"
+    );
+    let mut checks = report["checks"].as_array().unwrap().iter();
+    let found = checks.find(|check| check["name"] == "most writes, library/raw");
+    assert!(found.is_some(), "{report}");
     assert_empty(directory.path());
 }
 

@@ -121,6 +121,27 @@ pub const CHECKS: &[Check] = &[
         Must::HoldBelow { most: 0.0 },
     ),
     of(
+        ("Z14", "cells that miss although their floor does not"),
+        "cells miss a target where the machine cannot: those that miss it, and whose floor beside them, without agreement, does not",
+        "was not measured",
+        (-0.5, 0.5),
+        Must::HoldBelow { most: 0.0 },
+    ),
+    of(
+        ("Z16", "p50/the floor's"),
+        "agreement costs little: median of a cell / of the floor beside it, in the middle of all cells",
+        "was not measured",
+        (0.8, 1.25),
+        Must::New,
+    ),
+    of(
+        ("Z16", "p99/the floor's"),
+        "agreement costs little: 99th percentile of a cell / of the floor beside it, in the middle of all cells",
+        "was not measured",
+        (0.5, 2.0),
+        Must::New,
+    ),
+    of(
         ("Z17", "p50 at 5/50 MB/s"),
         "14 ms below 20 MB/s: median at 5 / at 50 MB/s, 1000 B",
         "12",
@@ -161,6 +182,13 @@ pub const CHECKS: &[Check] = &[
         "1.1 to 1.4, and once 2.2",
         (0.5, 5.0),
         Must::HoldBelow { most: 5.0 },
+    ),
+    of(
+        ("Z12", "most writes, library/raw"),
+        "one write() for each write bounds them, and not the nodes: a client that gathers writes / one that does not, the most of both",
+        "was not measured",
+        (10.0, 300.0),
+        Must::HoldAbove { least: 2.0 },
     ),
     of(
         ("Z20", "engine, most slots/fewest, instructions"),

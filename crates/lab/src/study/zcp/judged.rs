@@ -1,13 +1,13 @@
 //! The paper's claims, by what the cells of a run came to.
 
 use super::cells::Rate;
-use super::{Ours, Outcome, Who};
+use super::report::{ALL_DELIVERED, Ours, Outcome, Who};
 use crate::study::run::Checked;
+use crate::study::statistics;
 
 const MB: u64 = 1_000_000;
-/// Delivered, there and here.
+/// The part that counts as delivered there.
 const THERE: f64 = 0.99;
-const HERE: f64 = 0.98;
 const LARGEST: u64 = 1000;
 
 pub fn checks_of(cells: &[Outcome], client: Who) -> Vec<Checked> {
@@ -15,31 +15,60 @@ pub fn checks_of(cells: &[Outcome], client: Who) -> Vec<Checked> {
     let p50 = |rate| ours(cells, rate, LARGEST).map(|ours| ours.median_ms);
     let over = |a: Option<f64>, b: Option<f64>| Some(a? / b?);
     let batch = |rate| ours(cells, rate, LARGEST).and_then(|ours| ours.batch_bytes);
-    [
+    let mut checks: Vec<Checked> = [
         (
             "cells that are not delivered as there",
             not_delivered(cells),
+        ),
+        (
+            "cells that miss although their floor does not",
+            misses_alone(cells),
         ),
         ("p50 at 5/50 MB/s", over(p50(5), p50(50))),
         ("p50 at 220/100 MB/s", over(p50(220), p50(100))),
         ("batch at 200/20 MB/s", over(batch(200), batch(20))),
         ("most system CPU of a role to 180 MB/s", most_system(cells)),
         ("median of user CPU of the leader", user_share(cells)),
-        (
-            "most writes of a raw client, millions a second",
-            most_writes(cells).filter(|_| client == Who::Raw),
-        ),
     ]
     .into_iter()
     .filter_map(|(name, value)| one(name, value))
-    .collect()
+    .collect();
+    checks.extend(beside_the_floor("p50/the floor's", cells, |of| {
+        of.median_ms
+    }));
+    checks.extend(beside_the_floor("p99/the floor's", cells, |of| of.p99_ms));
+    if client == Who::Raw {
+        let raw = most_writes(cells, |outcome| outcome.ours.as_ref());
+        let library = most_writes(cells, |outcome| outcome.library.as_ref());
+        checks.extend(one("most writes of a raw client, millions a second", raw));
+        checks.extend(one("most writes, library/raw", over(library, raw)));
+    }
+    checks
+}
+
+/// The cell to its floor, the median of all cells that have one with an interval of it.
+fn beside_the_floor(name: &str, cells: &[Outcome], of: fn(&Ours) -> f64) -> Option<Checked> {
+    let pairs = cells
+        .iter()
+        .filter_map(|one| Some((of(one.ours.as_ref()?), of(one.floor.as_ref()?))));
+    let found = statistics::ratio(&pairs.collect::<Vec<_>>())?;
+    Checked::of(name, (found.ratio, found.low, found.high))
+}
+
+/// The number of cells with a floor that miss their target, and whose floor does not.
+fn misses_alone(cells: &[Outcome]) -> Option<f64> {
+    let with_floor = cells.iter().filter(|one| one.floor.is_some());
+    let alone = with_floor
+        .clone()
+        .filter(|one| one.floor_misses_too() == Some(false));
+    (with_floor.count() > 0).then(|| alone.count() as f64)
 }
 
 fn ours(cells: &[Outcome], rate_mb: u64, write_bytes: u64) -> Option<&Ours> {
     let wanted = Rate::BytesPerSecond(rate_mb * MB);
     let mut cells = cells.iter();
     let found =
-        cells.find(|outcome| outcome.cell.rate == wanted && outcome.write_bytes == write_bytes);
+        cells.find(|outcome| outcome.cell().rate == wanted && outcome.write_bytes == write_bytes);
     found?.ours.as_ref()
 }
 
@@ -52,14 +81,14 @@ fn not_delivered(cells: &[Outcome]) -> Option<f64> {
     let there: Vec<&Outcome> = there.collect();
     let misses = there.iter().filter(|outcome| {
         let delivered = outcome.ours.as_ref().and_then(|ours| ours.delivered);
-        delivered.is_none_or(|delivered| delivered < HERE)
+        delivered.is_none_or(|delivered| delivered < ALL_DELIVERED)
     });
     (!there.is_empty()).then(|| misses.count() as f64)
 }
 
 /// Millions a second.
-fn most_writes(cells: &[Outcome]) -> Option<f64> {
-    let each = cells.iter().filter_map(|outcome| outcome.ours.as_ref());
+fn most_writes(cells: &[Outcome], of: fn(&Outcome) -> Option<&Ours>) -> Option<f64> {
+    let each = cells.iter().filter_map(of);
     each.map(|ours| ours.writes_mhz).max_by(f64::total_cmp)
 }
 
@@ -81,5 +110,5 @@ fn user_share(cells: &[Outcome]) -> Option<f64> {
         let (user, system) = outcome.ours.as_ref()?.cpu("leader");
         (user + system > 0.0).then(|| 100.0 * user / (user + system))
     });
-    crate::study::statistics::median(&shares.collect::<Vec<_>>())
+    statistics::median(&shares.collect::<Vec<_>>())
 }

@@ -1,11 +1,10 @@
 //! The limit that kept a cell from its target.
 
 use super::published::Percent;
+use super::report::ALL_DELIVERED;
 
 /// The client is one thread, which a core less than wholly taken does not hold up.
 const CORE_TAKEN: f64 = 90.0;
-/// The part of a target that counts as all.
-const ALL_DELIVERED: f64 = 0.98;
 /// The part of a machine's limit from which on it counts as reached: nobody else's program has all of it.
 pub const TAKEN: f64 = 0.7;
 

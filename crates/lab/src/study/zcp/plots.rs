@@ -1,20 +1,29 @@
 //! The paper's plots, ours and the published ones.
 
 use anyhow::Result;
+use bench::report::Page;
+use bench::report::plot::{Axis, Line, Lines, Shade};
 
 use super::cells::Rate;
 use super::published::{Percent, Published};
-use super::{COPIES, Ours, Outcome, Report};
-use bench::latency::slower_than;
-use bench::report::Page;
-use bench::report::plot::{Axis, Line, Lines};
+use super::report::{Ours, Outcome, Report, middle};
+use crate::study::page::{judged, shown};
+use crate::study::plots::Plot;
 
-use crate::study::page::judged;
-use crate::study::statistics::median;
+/// The paper's limits: a client's calls, in millions a second, and what its disk and network took, in MB/s.
+const PUBLISHED_MHZ: f64 = 1.0;
+const PUBLISHED_MB: f64 = 175.0;
 
 impl Report {
-    pub(super) fn page(&self) -> Result<Page> {
-        let mut page = Page::new("Zero-copy Paxos' experiment", &self.machine);
+    pub fn page(&self) -> Result<Page> {
+        let title = "Zero-copy Paxos' experiment";
+        let mut page = Page::of(title, &self.run.command, &self.run.machine);
+        self.add_to(&mut page)?;
+        Ok(page)
+    }
+
+    pub fn add_to(&self, page: &mut Page) -> Result<()> {
+        page.heading(&self.run.experiment);
         page.text(&format!(
             "{} nodes, {} of them auxiliary, one client; {} s of warm-up and {} s measured in each cell.",
             self.nodes, self.auxiliaries, self.warm_up_s, self.measured_s
@@ -22,85 +31,135 @@ impl Report {
         for failure in self.failures() {
             page.text(&failure);
         }
-        let mb = |outcome: &Outcome| outcome.rate.unwrap_or(0) as f64 / 1e6;
-        let ours = |value: fn(&Ours) -> Option<f64>| {
-            move |outcome: &Outcome| outcome.ours.as_ref().and_then(value)
-        };
-        let theirs = |value: fn(&Published) -> f64| {
-            move |outcome: &Outcome| outcome.published.as_ref().map(value)
-        };
-        let delivered = |part: Option<f64>, outcome: &Outcome| Some(part? * mb(outcome));
-        page.lines(
-            &self.by_size("Delivered, ours", Axis::linear("MB/s"), |outcome| {
-                delivered(ours(|ours| ours.delivered)(outcome), outcome)
-            }),
-        )?;
-        page.lines(
-            &self.by_size("Delivered, published", Axis::linear("MB/s"), |outcome| {
-                delivered(theirs(|published| published.delivered)(outcome), outcome)
-            }),
-        )?;
-        let mhz = || Axis::log("million writes/s");
-        let writes = ours(|ours| Some(ours.writes_mhz));
-        let mut lines = self.by_size("Writes, ours, and what the disk alone takes", mhz(), writes);
-        lines.lines.extend(self.disk_lines());
-        page.lines(&lines)?;
-        let writes = theirs(|published| published.writes_mhz);
-        page.lines(&self.by_size("Writes, published", mhz(), writes))?;
-        for rate in self.rates() {
-            page.lines(&self.curves(rate))?;
+        for plot in self.plots() {
+            page.svg(&plot.svg()?);
         }
-        let ms = || Axis::log("ms");
-        let p99 = ours(|ours| Some(ours.p99_ms));
-        page.lines(&self.by_size("99th percentile of latency, ours", ms(), p99))?;
-        let p99 = theirs(|published| published.quantile(0.99).unwrap_or(f64::NAN));
-        page.lines(&self.by_size("99th percentile of latency, published", ms(), p99))?;
-        let bytes = || Axis::log("bytes");
-        let batch = ours(|ours| ours.batch_bytes);
-        page.lines(&self.by_size("Mean acknowledged batch, ours", bytes(), batch))?;
-        let batch = theirs(|published| published.batch_bytes);
-        page.lines(&self.by_size("Mean acknowledged batch, published", bytes(), batch))?;
-        let percent = || Axis::linear("percent of a core");
-        let sum = |(user, system): Percent| user + system;
-        let of = |role: &'static str| {
-            move |outcome: &Outcome| outcome.ours.as_ref().map(|ours| sum(ours.cpu(role)))
-        };
-        page.lines(&self.by_size("CPU of the leader, ours", percent(), of("leader")))?;
-        let leader = theirs(|published| published.leader_cpu.0 + published.leader_cpu.1);
-        page.lines(&self.by_size("CPU of the leader, published", percent(), leader))?;
-        page.lines(&self.by_size("CPU of the follower, ours", percent(), of("follower")))?;
-        let follower = theirs(|published| published.follower_cpu.0 + published.follower_cpu.1);
-        page.lines(&self.by_size("CPU of the follower, published", percent(), follower))?;
         page.heading("Claims");
-        judged(&self.checks, &mut page);
+        judged(&self.checks, page);
         page.heading("Tables: ours / published");
         for grid in self.grids() {
             page.text(grid.title);
-            page.table(&grid.headings, &grid.rows);
+            shown(&grid.table, page);
         }
-        Ok(page)
+        Ok(())
     }
 
-    /// For each size of writes, as many as the disk takes when it writes every copy a mebibyte at a time.
-    fn disk_lines(&self) -> Vec<Line> {
-        let each = self.limits.iter();
-        let each = each.filter_map(|limits| limits.get("direct_1_mib_mb_per_s"));
-        let Some(disk) = median(&each.collect::<Vec<_>>()) else {
-            return Vec::new();
+    /// All plots, in the paper's order.
+    pub fn plots(&self) -> Vec<Plot> {
+        let mut plots = self.delivered();
+        plots.extend(self.writes());
+        let curves = |rate: &Rate| {
+            let name = format!("Z8-{}", rate.shown().replace([' ', '/'], ""));
+            Plot::new("Z8", &name, self.curves(*rate))
         };
-        let rates = self.rates();
-        let targets = rates.iter().filter_map(|rate| rate.bytes_per_second());
-        let targets: Vec<f64> = targets.map(|rate| rate as f64 / 1e6).collect();
-        let line = |bytes: &u64| {
-            let most = disk / f64::from(COPIES) / *bytes as f64;
-            Line {
-                name: format!("disk, {bytes} B"),
-                points: targets.iter().map(|rate| (*rate, most)).collect(),
-                dashed: true,
-                ..Line::default()
-            }
+        plots.extend(self.rates().iter().map(curves));
+        let ms = || Axis::log("ms");
+        plots.extend(self.both(
+            ("Z5", "99th percentile of latency"),
+            ms,
+            |ours| Some(ours.p99_ms),
+            |published| published.quantile(0.99).unwrap_or(f64::NAN),
+        ));
+        plots.extend(self.both(
+            ("Z10", "Mean acknowledged batch"),
+            || Axis::log("bytes"),
+            |ours| ours.batch_bytes,
+            |published| published.batch_bytes,
+        ));
+        let percent = || Axis::linear("percent of a core");
+        let sum = |(user, system): Percent| user + system;
+        plots.extend(self.both(
+            ("Z9-leader", "CPU of the leader"),
+            percent,
+            move |ours| Some(sum(ours.cpu("leader"))),
+            move |published| sum(published.leader_cpu),
+        ));
+        plots.extend(self.both(
+            ("Z9-follower", "CPU of the follower"),
+            percent,
+            move |ours| Some(sum(ours.cpu("follower"))),
+            move |published| sum(published.follower_cpu),
+        ));
+        plots
+    }
+
+    /// A figure of ours, and the same one that was published.
+    fn both(
+        &self,
+        (name, title): (&str, &str),
+        y: impl Fn() -> Axis,
+        ours: impl Fn(&Ours) -> Option<f64>,
+        published: impl Fn(&Published) -> f64,
+    ) -> [Plot; 2] {
+        let row = name.split('-').next().unwrap_or(name);
+        let ours = self.by_size(&format!("{title}, ours"), y(), |outcome| {
+            outcome.ours.as_ref().and_then(&ours)
+        });
+        let theirs = self.by_size(&format!("{title}, published"), y(), |outcome| {
+            outcome.published.as_ref().map(&published)
+        });
+        [
+            Plot::new(row, &format!("{name}-ours"), ours),
+            Plot::new(row, &format!("{name}-published"), theirs),
+        ]
+    }
+
+    fn delivered(&self) -> Vec<Plot> {
+        let mb = |outcome: &Outcome| outcome.rate.unwrap_or(0) as f64 / 1e6;
+        let y = || Axis::linear("MB/s");
+        let ours = self.by_size("Delivered, ours", y(), |outcome| {
+            Some(outcome.ours.as_ref()?.delivered? * mb(outcome))
+        });
+        let theirs = self.by_size("Delivered, published", y(), |outcome| {
+            Some(outcome.published.as_ref()?.delivered * mb(outcome))
+        });
+        vec![
+            Plot::new("Z6", "Z6-ours", ours),
+            Plot::new("Z6", "Z6-published", theirs),
+        ]
+    }
+
+    /// Writes a second, where what lies beyond the limits of a client's calls, and of disk and network, is shaded.
+    fn writes(&self) -> Vec<Plot> {
+        let [mut ours, mut theirs] = self.both(
+            ("Z7", "Writes"),
+            || Axis::log("million writes/s"),
+            |ours| Some(ours.writes_mhz),
+            |published| published.writes_mhz,
+        );
+        let published = Shade {
+            name: format!("beyond {PUBLISHED_MHZ} MHz of calls, published"),
+            x: None,
+            y: Some(PUBLISHED_MHZ),
+            published: true,
         };
-        self.sizes().iter().map(line).collect()
+        let slower = Shade {
+            name: format!("beyond {PUBLISHED_MB} MB/s of disk and network, published"),
+            x: Some(PUBLISHED_MB),
+            y: None,
+            published: true,
+        };
+        theirs.shades = vec![published.clone(), slower.clone()];
+        ours.shades = vec![published, slower];
+        if let Some(calls) = middle(&self.limits, "loopback_1_byte_writes_per_s") {
+            let mhz = calls / 1e6;
+            ours.shades.push(Shade {
+                name: format!("beyond {mhz:.2} MHz of calls, ours"),
+                x: None,
+                y: Some(mhz),
+                published: false,
+            });
+        }
+        if let Some(disk) = middle(&self.limits, "direct_1_mib_mb_per_s") {
+            let most = disk / f64::from(self.copies());
+            ours.shades.push(Shade {
+                name: format!("beyond {most:.0} MB/s of the disk for each copy, ours"),
+                x: Some(most),
+                y: None,
+                published: false,
+            });
+        }
+        vec![ours, theirs]
     }
 
     /// A line for each size of writes, over the target rate.
@@ -126,12 +185,12 @@ impl Report {
     /// At one rate: a curve for each size, and those that were published dashed.
     fn curves(&self, rate: Rate) -> Lines {
         let cells = self.cells.iter();
-        let cells = cells.filter(|outcome| outcome.cell.rate == rate);
+        let cells = cells.filter(|outcome| outcome.cell().rate == rate);
         let lines = cells.flat_map(|outcome| {
             let size = outcome.write_bytes;
             let ours = outcome.ours.as_ref().map(|ours| Line {
                 name: format!("{size} B"),
-                points: slower_than(&ours.micros),
+                points: ours.slower_than(),
                 ..Line::default()
             });
             let published = outcome.published.as_ref().map(|published| Line {

@@ -36,7 +36,7 @@ pub const QUANTILES: [(f64, &str); 9] = [
 pub type Percent = (f64, f64);
 
 /// One cell.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Published {
     pub delivered: f64,
     pub writes_mhz: f64,

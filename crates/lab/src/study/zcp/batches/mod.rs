@@ -156,7 +156,7 @@ fn checks_of(run: &Run) -> Vec<Checked> {
     let p50 = |connections| sizes::at_all_rates(run, connections, "p50");
     let growth = || {
         let all = p50(1);
-        Some(all.last()?.1 / all.first()?.1)
+        (all.len() > 1).then_some(all.last()?.1 / all.first()?.1)
     };
     let shared = || {
         let (one, many) = (p50(1), p50(4));

@@ -27,7 +27,7 @@ const REAL: &str = "three nodes";
 const SLOTS: [u64; 4] = [1, 1_000, 30_000, 250_000];
 /// The work that is counted lies between these numbers of batches, so that a start and an opened stream do not count.
 const BATCHES: (u64, u64) = (20, 120);
-const QUICK_BATCHES: (u64, u64) = (10, 40);
+const QUICK_BATCHES: (u64, u64) = (20, 80);
 const MACHINES: u32 = 3;
 /// The size that is measured twice, beside which the others are set.
 const BASE: u64 = 1_000;
