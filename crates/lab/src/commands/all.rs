@@ -12,7 +12,7 @@ use terminal::exit::{Failure, Kind};
 use terminal::show;
 use testbed::scratch::go_on;
 
-use crate::study::run::Run;
+use crate::study::paper::kept::Kept;
 
 /// Run every experiment of the three papers, and make one page of them
 #[derive(Debug, Args)]
@@ -105,11 +105,11 @@ impl Arguments {
             go_on()?;
             eprintln!("{} of {}: logberg-lab {experiment}", at + 1, all.len());
             let kept = self.one(&program, experiment)?;
-            let run: Option<Run> = kept.as_deref().and_then(read);
+            let run = kept.as_deref().map(Kept::read).transpose()?;
             if let Some(run) = &run {
                 run.add_to(&mut page)?;
             }
-            let checks = run.as_ref().map_or(&[][..], |run| &run.checks);
+            let checks = run.as_ref().map_or(&[][..], Kept::checks);
             told.push(Told {
                 experiment,
                 missed: checks
@@ -169,10 +169,6 @@ impl Arguments {
             .with_context(|| format!("cannot run {}", program.display()))?;
         Ok(status.success().then_some(json))
     }
-}
-
-fn read(path: &Path) -> Option<Run> {
-    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
 fn print(told: &[Told], index: &Path) -> Result<()> {

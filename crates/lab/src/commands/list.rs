@@ -1,9 +1,8 @@
 //! `logberg-lab list`, `show`, `report`: the catalogue of the papers, and pages of runs that were kept.
 
-use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bench::report::{self, Page, typed};
 use clap::Args;
 use serde::Serialize;
@@ -11,7 +10,7 @@ use terminal::exit::{Failure, Kind};
 use terminal::show;
 
 use crate::study::catalogue::{self, CHECKS, Check, Paper, Row};
-use crate::study::run::{FORMAT, Run};
+use crate::study::paper::kept::Kept;
 
 /// List every table, figure and claim of three papers, and the command that looks at it
 #[derive(Debug, Args)]
@@ -47,7 +46,7 @@ Example:
   logberg-lab ramp size --quick --json > size.json
   logberg-lab report size.json --report size.html")]
 pub struct Report {
-    /// The output of an experiment with --json
+    /// The output of an experiment with --json, or that compressed (.json.gz)
     #[arg(value_name = "RUN.json", required = true)]
     runs: Vec<PathBuf>,
     #[command(flatten)]
@@ -143,24 +142,7 @@ impl Report {
         };
         let mut page = Page::of("Lab", &typed(), "runs that were kept");
         for path in &self.runs {
-            let text = fs::read_to_string(path)
-                .with_context(|| format!("cannot read {}", path.display()))?;
-            let run: Run = serde_json::from_str(&text).map_err(|error| {
-                let sentence = format!(
-                    "{} is no run of the lab ({error}): keep what an experiment prints with --json",
-                    path.display()
-                );
-                Failure::new(Kind::Usage, sentence)
-            })?;
-            if run.format != FORMAT {
-                let sentence = format!(
-                    "{} is of format {:?}, and this program reads {FORMAT}",
-                    path.display(),
-                    run.format
-                );
-                return Err(Failure::new(Kind::Refused, sentence).into());
-            }
-            run.add_to(&mut page)?;
+            Kept::read(path)?.add_to(&mut page)?;
         }
         to.write(page)
     }

@@ -6,6 +6,7 @@ mod guest_node;
 mod list;
 mod node;
 mod nodes_together;
+mod paper;
 mod sim;
 mod torture;
 
@@ -27,6 +28,7 @@ pub enum Command {
     Mex(mex::Arguments),
     All(all::Arguments),
     Report(list::Report),
+    Paper(paper::Arguments),
     #[command(hide = true)]
     Node(Box<node::Arguments>),
     #[command(hide = true)]
@@ -57,6 +59,7 @@ impl Command {
             Self::Mex(arguments) => arguments.run(global.json),
             Self::All(arguments) => arguments.run(global.json),
             Self::Report(report) => report.run(),
+            Self::Paper(arguments) => arguments.run(global.json),
             Self::Node(arguments) => arguments.run(),
             Self::NodesTogether(arguments) => arguments.run(),
             Self::GuestNode(arguments) => arguments.run(),

@@ -17,6 +17,7 @@
 //! | `run` | what a run found, as JSON |
 //! | `tables`, `plots` | its tables and plots |
 //! | `page` | the same for people |
+//! | `paper` | the page that is made of kept runs |
 //! | `zcp` | Zero-copy Paxos' grid |
 //! | `ramp` | The RAM-ified Part-Time Parliament's experiments |
 //! | `mex` | those of the sharded key/value store of 6.824 |
@@ -25,6 +26,7 @@ pub mod catalogue;
 mod common;
 pub mod mex;
 mod page;
+pub mod paper;
 mod plots;
 mod published;
 pub mod ramp;

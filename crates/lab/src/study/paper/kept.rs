@@ -1,0 +1,89 @@
+//! Runs that are kept: what an experiment printed with `--json`, perhaps compressed.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use bench::report::Page;
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use terminal::exit::{Failure, Kind};
+
+use crate::study::run::{Checked, Circumstances, FORMAT, Program, Run};
+use crate::study::zcp::report::{BENCH, Report};
+
+/// A run, or a grid, which has an object of its own.
+pub enum Kept {
+    Run(Box<Run>),
+    Grid(Box<Report>),
+}
+
+/// More than any run is.
+const BYTES_MAX: u64 = 256 << 20;
+
+impl Kept {
+    /// Errors: a file that is no run, with what to keep instead.
+    pub fn read(path: &Path) -> Result<Kept> {
+        let shown = path.display();
+        let file = File::open(path).with_context(|| {
+            format!("there is no run {shown}: keep what an experiment prints with --json there")
+        })?;
+        let mut text = String::new();
+        let read = match path.extension().is_some_and(|extension| extension == "gz") {
+            true => GzDecoder::new(file)
+                .take(BYTES_MAX)
+                .read_to_string(&mut text),
+            false => file.take(BYTES_MAX).read_to_string(&mut text),
+        };
+        read.with_context(|| format!("cannot read {shown}"))?;
+        let found: Value = serde_json::from_str(&text).map_err(|error| no_run(path, &error))?;
+        if found["bench"] == BENCH {
+            let grid = serde_json::from_value(found).map_err(|error| no_run(path, &error))?;
+            return Ok(Kept::Grid(grid));
+        }
+        if let Some(format) = found["format"].as_str().filter(|format| *format != FORMAT) {
+            let sentence =
+                format!("{shown} is of format {format:?}, and this program reads {FORMAT}");
+            return Err(Failure::new(Kind::Refused, sentence).into());
+        }
+        let run = serde_json::from_value(found).map_err(|error| no_run(path, &error))?;
+        Ok(Kept::Run(run))
+    }
+
+    pub fn circumstances(&self) -> &Circumstances {
+        match self {
+            Kept::Run(run) => &run.run,
+            Kept::Grid(grid) => &grid.run,
+        }
+    }
+
+    pub fn program(&self) -> &Program {
+        match self {
+            Kept::Run(run) => &run.program,
+            Kept::Grid(grid) => &grid.program,
+        }
+    }
+
+    pub fn checks(&self) -> &[Checked] {
+        match self {
+            Kept::Run(run) => &run.checks,
+            Kept::Grid(grid) => &grid.checks,
+        }
+    }
+
+    pub fn add_to(&self, page: &mut Page) -> Result<()> {
+        match self {
+            Kept::Run(run) => run.add_to(page),
+            Kept::Grid(grid) => grid.add_to(page),
+        }
+    }
+}
+
+fn no_run(path: &Path, error: &serde_json::Error) -> Failure {
+    let sentence = format!(
+        "{} is no run of the lab ({error}): keep what an experiment prints with --json",
+        path.display()
+    );
+    Failure::new(Kind::Usage, sentence)
+}
