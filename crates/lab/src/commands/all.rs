@@ -18,8 +18,8 @@ use crate::study::paper::kept::Kept;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Each experiment is a process of its own, keeps its run as JSON in DIR, and ends by itself; one that fails is told in the end, and the others
-go on. DIR/index.html is the page of all runs; the grid of Zero-copy Paxos has one of its own. With --quick all of them take about
-half an hour, and without some seven hours. A machine that does something else meanwhile measures that.
+go on. DIR/index.html is the page of all runs; grids of Zero-copy Paxos have one of their own, too. With --quick all of them take about
+half an hour, and without some eleven hours. A machine that does something else meanwhile measures that.
 
 Example:
   logberg-lab all --quick --to runs")]
@@ -41,8 +41,8 @@ pub struct Arguments {
     only: Option<String>,
 }
 
-/// Those whose runs are one format. The grid has its own.
-const EXPERIMENTS: [&str; 27] = [
+/// Those whose runs are one format. Grids have their own.
+const EXPERIMENTS: [&str; 31] = [
     "ramp size",
     "ramp size --transports tcp,unix,memory,grpc-unary,grpc-stream",
     "ramp size --proposers 2",
@@ -53,6 +53,10 @@ const EXPERIMENTS: [&str; 27] = [
     "ramp workload b",
     "ramp workload c",
     "ramp workload d",
+    "ramp workload a --transports tcp,unix,grpc-unary,grpc-stream",
+    "ramp workload b --transports tcp,unix,grpc-unary,grpc-stream",
+    "ramp workload c --transports tcp,unix,grpc-unary,grpc-stream",
+    "ramp workload d --transports tcp,unix,grpc-unary,grpc-stream",
     "zcp stack",
     "zcp batches",
     "mex messages",
@@ -71,14 +75,14 @@ const EXPERIMENTS: [&str; 27] = [
     "mex recovery",
     "mex recovery --beside --disk lost,kept",
 ];
-const GRID: &str = "zcp grid";
+const GRIDS: [&str; 2] = ["zcp grid", "zcp grid --client raw"];
 /// A tenth of the grid's cells, which is two minutes; all of them take nine.
 const QUICK_CELLS: &str = "5M:1000,20M:20,20M:1000,50M:14,50M:1000,100M:100,100M:1000,150M:200,180M:500,200M:1000,220M:1000";
 
 #[derive(Debug, Serialize)]
 struct Told {
     experiment: &'static str,
-    /// The run, or the page of the grid. `None`: it failed.
+    /// The run. `None`: it failed.
     kept: Option<PathBuf>,
     checks: usize,
     missed: usize,
@@ -89,7 +93,7 @@ impl Arguments {
         fs::create_dir_all(&self.to)
             .with_context(|| format!("cannot make {}", self.to.display()))?;
         let program = std::env::current_exe().context("this program's own path is not known")?;
-        let all = EXPERIMENTS.into_iter().chain([GRID]);
+        let all = EXPERIMENTS.into_iter().chain(GRIDS);
         let wanted = |name: &&str| self.only.as_ref().is_none_or(|only| name.contains(&**only));
         let all: Vec<&'static str> = all.filter(wanted).collect();
         if all.is_empty() {
@@ -150,7 +154,7 @@ impl Arguments {
         if let Some(directory) = &self.directory {
             command.arg("--directory").arg(directory);
         }
-        let is_grid = experiment == GRID;
+        let is_grid = GRIDS.contains(&experiment);
         match is_grid {
             true => {
                 command
@@ -194,7 +198,7 @@ mod tests {
 
     #[test]
     fn every_experiment_is_a_command() {
-        for experiment in EXPERIMENTS.into_iter().chain([GRID]) {
+        for experiment in EXPERIMENTS.into_iter().chain(GRIDS) {
             let words = format!("logberg-lab {experiment} --json --quick");
             let parsed = Lab::command().try_get_matches_from(words.split(' '));
             assert!(parsed.is_ok(), "{experiment}: {}", parsed.unwrap_err());

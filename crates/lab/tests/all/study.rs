@@ -87,6 +87,31 @@ fn two_proposers_learn_one_value_of_each_decree() {
 }
 
 #[test]
+fn workloads_are_done_by_each_way_between_nodes() {
+    let directory = tempfile::tempdir().unwrap();
+    let ways = "--transports tcp,unix,grpc-stream";
+    let contended = run(
+        directory.path(),
+        &format!("ramp workload b --rounds 6 {ways}"),
+    );
+    let names = variants(&contended, "cells");
+    for name in ["one", "one+unix-again", "two+grpc-stream", "two, all+unix"] {
+        assert!(names.iter().any(|found| found == name), "{names:?}");
+    }
+    assert_eq!(contended["counts"]["split"], 0);
+    let deaths = run(
+        directory.path(),
+        &format!("ramp workload c --deaths 1 {ways}"),
+    );
+    let names = variants(&deaths, "cells");
+    assert!(names.contains(&"first after a death+unix".to_owned()));
+    assert_eq!(deaths["counts"]["deaths"], 3);
+    assert_eq!(check(&deaths, "decrees lost or split")["ours"], 0.0);
+    let refused = lab(directory.path(), "ramp workload a --transports tcp,memory");
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
 fn nodes_with_slow_timers_agree() {
     let directory = tempfile::tempdir().unwrap();
     let run = run(
@@ -141,7 +166,7 @@ fn slots_move_although_the_node_that_gives_them_dies() {
 #[test]
 fn leaders_that_do_phase_1_for_each_batch_serve_keys() {
     let directory = tempfile::tempdir().unwrap();
-    let arguments = "mex kv --quick --rounds 6 --slice 0.1 --phase-one per-batch,per-batch-ahead --transports unix";
+    let arguments = "mex kv --quick --rounds 6 --slice 0.5 --phase-one per-batch,per-batch-ahead --transports unix";
     let run = run(directory.path(), arguments);
     for of in ["cells", "rates"] {
         let names = variants(&run, of);

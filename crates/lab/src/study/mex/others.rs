@@ -10,6 +10,7 @@ use super::keyed::of_pair;
 use super::loads::Keys;
 use super::points::{CROWD, Experiment, Load};
 use crate::carriers::{PhaseOne, Transport};
+use crate::study::ramp::ways;
 use crate::study::run::{Checked, Figure, Run};
 
 #[derive(Debug, Args)]
@@ -27,8 +28,6 @@ pub struct Others {
 
 /// The name of the cluster beside which the others are.
 const GROUP: &str = "1 group x 3";
-/// The path of a socket is short.
-const SHORT: &str = "/tmp";
 
 /// Lives as long as the nodes whose sockets are there.
 pub type Sockets = Option<TempDir>;
@@ -73,14 +72,8 @@ impl Others {
                 );
                 return Err(Failure::usage(sentence).into());
             }
-            let mut arguments = vec![format!("--carry={transport}")];
-            if *transport == Transport::Unix {
-                let place = tempfile::Builder::new()
-                    .prefix("logberg-lab-")
-                    .tempdir_in(SHORT)?;
-                arguments.push(format!("--sockets={}", place.path().display()));
-                sockets = Some(place);
-            }
+            let (arguments, place) = ways::arguments(*transport)?;
+            sockets = place.or(sockets);
             kinds.push((transport.name().to_owned(), arguments));
         }
         let loads = [(1.0, Load::One), (f64::from(CROWD), Load::Crowd(CROWD))];

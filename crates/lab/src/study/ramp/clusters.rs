@@ -11,6 +11,7 @@ use testbed::cluster::{LocalCluster, LocalOptions};
 
 use super::contended::{Contended, Until};
 use super::together::Together;
+use super::ways;
 use crate::benches::kv::nodes;
 use crate::carriers::Transport;
 use crate::study::rounds::{Appends, Proposer};
@@ -29,7 +30,6 @@ const LOG: &str = "main";
 const KEPT: &str = "128MiB";
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";
-const SHORT: &str = "/tmp";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
@@ -166,15 +166,9 @@ impl Variant {
                 Nodes::Threads(Together::start(&at, machines, &arguments, ready(machines))?)
             }
             transport => {
-                if transport != Transport::Tcp {
-                    arguments.push(format!("--carry={transport}"));
-                }
-                if transport == Transport::Unix {
-                    // The path of a socket is short.
-                    let place = place_in(SHORT).context("there is no place for sockets")?;
-                    arguments.push(format!("--sockets={}", place.path().display()));
-                    places.push(place);
-                }
+                let (said, sockets) = ways::arguments(transport)?;
+                arguments.extend(said);
+                places.extend(sockets);
                 processes(kind, at, machines, arguments)?
             }
         };

@@ -17,6 +17,7 @@ mod decrees;
 mod measured;
 mod setting;
 mod together;
+pub(super) mod ways;
 mod workload;
 
 use anyhow::Result;

@@ -6,13 +6,13 @@ use terminal::exit::Failure;
 
 use super::clusters::{Ink, Kind, MACHINES_AT_PACE_MAX};
 use super::contended::Until;
+use super::ways::Ways;
 use crate::carriers::Transport;
 
 #[derive(Clone, Debug, Args)]
 pub struct Setting {
-    /// The ways between nodes that are set beside each other [default: tcp alone]
-    #[arg(long, value_name = "WAY,…", value_delimiter = ',', value_enum)]
-    transports: Vec<Transport>,
+    #[command(flatten)]
+    ways: Ways,
     /// So many propose for the same decrees, each beside a node; beside one alone. Inks are disk and page-cache then, since keys have none in RAM
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=31))]
     proposers: Option<u32>,
@@ -24,11 +24,11 @@ pub struct Setting {
 impl Setting {
     /// Whether somebody asked for more ways than there are by themselves.
     pub fn has_ways(&self) -> bool {
-        !self.transports.is_empty()
+        self.ways.are_said()
     }
 
     pub fn has(&self, transport: Transport) -> bool {
-        self.transports.contains(&transport)
+        self.ways.has(transport)
     }
 
     pub fn proposers(&self) -> Option<u32> {
@@ -37,25 +37,16 @@ impl Setting {
 
     /// Errors: a combination that cannot be measured, and what to do about it.
     pub fn check(&self, machines: &[u32]) -> Result<()> {
-        let mut once = self.transports.clone();
-        once.sort_unstable();
-        once.dedup();
         let most = machines.iter().copied().max().unwrap_or(0);
         let least = machines.iter().copied().min().unwrap_or(0);
+        let ways = match self.proposers {
+            Some(_) => self.ways.refused_for_keys(),
+            None => self.ways.refused(),
+        };
+        if let Some(refused) = ways {
+            return Err(Failure::usage(refused).into());
+        }
         let refused = match () {
-            () if once.len() < self.transports.len() => {
-                "a way is said twice: each is one variant, so say it once".to_owned()
-            }
-            () if self.has_ways() && !self.has(Transport::Tcp) => {
-                "ways are set beside tcp, which is not among them: say tcp, too".to_owned()
-            }
-            () if !self.transports.iter().all(|way| way.is_possible()) => {
-                "this machine has no bbr: load tcp_bbr, or leave tcp-bbr out".to_owned()
-            }
-            () if self.proposers.is_some() && self.has(Transport::Memory) => {
-                "nodes of one process serve no keys, and proposers need them: leave memory out"
-                    .to_owned()
-            }
             () if self.proposers.is_some_and(|count| count > least) => {
                 format!(
                     "each proposer is beside a node of its own: have as many machines, at least, and there are {least}"
@@ -82,10 +73,7 @@ impl Setting {
 
     /// These inks by each way, and by one proposer and several.
     pub fn kinds(&self, inks: &[Ink]) -> Vec<Kind> {
-        let ways = match self.has_ways() {
-            true => &self.transports[..],
-            false => &[Transport::Tcp],
-        };
+        let ways = self.ways.all();
         let inks = inks.iter().copied().map(Kind::plain);
         let kinds = inks.flat_map(|kind| ways.iter().map(move |way| kind.by(*way)));
         let kinds = kinds.map(|kind| kind.paced(self.time_scale));
@@ -142,7 +130,7 @@ mod tests {
 
     fn said(transports: &[Transport], proposers: Option<u32>) -> Setting {
         Setting {
-            transports: transports.to_vec(),
+            ways: Ways::of(transports),
             proposers,
             time_scale: 1,
         }
