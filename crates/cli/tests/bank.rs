@@ -153,6 +153,7 @@ fn run_node(arguments: &[String]) {
         wires: Default::default(),
         version: "bank",
         speaks: Speaks::THIS,
+        altered: None,
         hosts: Hosts::new(move |name| {
             let is_bank = name == LOG;
             is_bank.then(|| -> Box<dyn Hosted> { Box::new(Teller::new(&own)) })

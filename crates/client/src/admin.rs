@@ -21,13 +21,13 @@ pub use heard::Heard;
 pub use logs::NewLog;
 pub use tokens::NewToken;
 pub use wire::change_slots::{ChangeSlots, SlotsVerb};
-pub use wire::told::{AuthTold, ChangeTold, Explained, IssuerTold, TokenTold, WhoTold};
 pub use wire::told::{
-    Continues, DeletedLog, Health, LogDetails, LogInfo, LogStatus, NodeStatus, PeerStatus,
+    Altered, Continues, DeletedLog, Health, LogDetails, LogInfo, LogStatus, NodeStatus, PeerStatus,
     Retained, ScrubDifference, ScrubReport, ScrubView, SlotsChanged, SlotsGroup, SlotsMove,
     SlotsPart, SlotsTold, SlotsUnderWay, State, Status, StreamEnd, StreamInfo, Trimmed, Warning,
     Weight,
 };
+pub use wire::told::{AuthTold, ChangeTold, Explained, IssuerTold, TokenTold, WhoTold};
 
 /// The part of a list that is wanted; the default is all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

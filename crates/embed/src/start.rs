@@ -139,6 +139,7 @@ impl Builder {
             wires: Default::default(),
             version: env!("CARGO_PKG_VERSION"),
             speaks: formats::Speaks::THIS,
+            altered: None,
             hosts: Hosts::in_machine(HOST, move |name| names.iter().any(|known| known == name)),
         })
     }

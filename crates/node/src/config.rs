@@ -9,9 +9,13 @@ use formats::Speaks;
 use paxos::NodeId;
 use replica::Limits;
 use wire::Standing;
+use wire::told::Altered;
 
 use crate::hosted::Hosts;
 use crate::wires::Wires;
+
+/// Stands in a directory that a node made which the lab alters.
+pub const ALTERED_FILE: &str = "made-by-the-lab";
 
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -36,6 +40,8 @@ pub struct NodeConfig {
     /// The version of the program, for status.
     pub version: &'static str,
     pub speaks: Speaks,
+    /// What the lab changed, for status. Nothing that is shipped is changed.
+    pub altered: Option<Altered>,
     /// Guests, by the names of logs.
     pub hosts: Hosts,
 }

@@ -26,7 +26,7 @@ use store::{
 };
 use thiserror::Error;
 
-use crate::config::{NodeConfig, Start};
+use crate::config::{ALTERED_FILE, NodeConfig, Start};
 use crate::logs::Logs;
 use crate::past::Remembering;
 use crate::peers::file;
@@ -205,7 +205,14 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
         return Err(StartError::NothingHere(directory.clone()));
     }
     let others = disk.list(directory).map_err(io)?;
-    let ours = [LOCK_FILE, MANIFEST_ASIDE, KEY_FILE, KEY_ASIDE, "lost+found"];
+    let ours = [
+        LOCK_FILE,
+        MANIFEST_ASIDE,
+        KEY_FILE,
+        KEY_ASIDE,
+        ALTERED_FILE,
+        "lost+found",
+    ];
     if others.iter().any(|e| !ours.contains(&e.name.as_str())) {
         return Err(StartError::Foreign(directory.clone()));
     }

@@ -17,6 +17,7 @@ use terminal::show;
 use wire::NodeKind;
 use wire::quantity;
 
+use crate::altered;
 use crate::carry::Carry;
 use crate::config::{VOTERS_MAX, VOTERS_OF_SLOW_NODES_MAX};
 use crate::process::Around;
@@ -297,6 +298,8 @@ impl Arguments {
         let mut config = settings.node_config(voters_max)?;
         if let Some(carry) = &carry {
             carry.adjust(&mut config.limits);
+            config.altered = Some(carry.told());
+            altered::check(&config.directory)?;
         }
         config.speaks = speaks.unwrap_or_default();
         if token.as_ref().is_some_and(|shown| shown.token().is_none()) {

@@ -6,6 +6,7 @@ use anyhow::Result;
 use linux::{Kernel, PostOffice};
 use ops::Machine;
 use replica::Limits;
+use wire::told::Altered;
 
 /// Changes how the bytes between nodes travel (docs/decisions/0071-carriers-around-the-node.md). Nothing that is shipped has one.
 pub trait Carry: Send {
@@ -14,6 +15,18 @@ pub trait Carry: Send {
     /// Every timer of the node takes so many times as long, and it may have more voters beside it than a cluster that is run.
     fn pace(&self) -> u32 {
         1
+    }
+
+    /// The word for how the bytes travel, as status tells it.
+    fn name(&self) -> &'static str;
+
+    /// All that is not as it is shipped, for status.
+    fn told(&self) -> Altered {
+        Altered {
+            carry: self.name().to_owned(),
+            time_scale: self.pace(),
+            phase_one: "per-term".to_owned(),
+        }
     }
 
     /// Bounds that are not the product's.

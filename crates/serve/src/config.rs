@@ -80,6 +80,7 @@ impl Settings {
             wires: Default::default(),
             version: env!("CARGO_PKG_VERSION"),
             speaks: Speaks::THIS,
+            altered: None,
             hosts: Default::default(),
         })
     }

@@ -10,6 +10,7 @@
 //! else: no argument, no file and no environment variable that is read here makes a disk fail. Nor does any carry what
 //! nodes say by another way than the kernel's: who hands in a [`Carry`] does.
 
+mod altered;
 mod arguments;
 mod carry;
 mod chains;

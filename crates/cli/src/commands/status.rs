@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use client::admin::{Health, LogStatus, NodeStatus, PeerStatus, State, Status, Weight};
+use client::admin::{Altered, Health, LogStatus, NodeStatus, PeerStatus, State, Status, Weight};
 
 use super::kv::under_way;
 use crate::global::Global;
@@ -147,6 +147,14 @@ impl Arguments {
     }
 }
 
+/// A node that the lab alters is told from what is shipped.
+fn altered(of: &Altered) -> String {
+    format!(
+        "altered by the lab: {} between nodes, timers {} times as long, phase 1 {}; no figure of this cluster is the product's",
+        of.carry, of.time_scale, of.phase_one
+    )
+}
+
 fn render(status: &Status) -> String {
     let mut parts = vec![format!(
         "cluster {}, version {}, seen by node {} at {} (logberg {}, {})",
@@ -157,6 +165,7 @@ fn render(status: &Status) -> String {
         status.version,
         status.write_path
     )];
+    parts.extend(status.altered.as_ref().map(altered));
     parts.push(nodes(&status.nodes));
     parts.push(logs(&status.logs));
     let replicas = replicas(&status.logs);
@@ -343,7 +352,19 @@ fn replicas(logs: &[LogStatus]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::ago;
+    use super::{Altered, ago, altered};
+
+    #[test]
+    fn a_node_of_the_lab_says_what_it_has_that_others_have_not() {
+        let said = altered(&Altered {
+            carry: "unix".to_owned(),
+            time_scale: 10,
+            phase_one: "per-batch".to_owned(),
+        });
+        let wanted =
+            "altered by the lab: unix between nodes, timers 10 times as long, phase 1 per-batch;";
+        assert!(said.starts_with(wanted), "{said}");
+    }
 
     #[test]
     fn a_time_since_has_a_unit_that_people_use() {

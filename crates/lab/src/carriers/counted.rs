@@ -10,7 +10,7 @@ use linux::Kernel;
 use ops::Machine;
 use serve::{Carry, Seat};
 
-use super::port_of;
+use super::{Transport, port_of};
 
 /// Where the counts of a node are asked for, on its port.
 const AT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
@@ -22,6 +22,10 @@ pub struct Counted {
 }
 
 impl Carry for Counted {
+    fn name(&self) -> &'static str {
+        Transport::Count.name()
+    }
+
     fn set_up(&mut self, _: &mut Kernel, seat: &Seat) -> Result<()> {
         let listener = TcpListener::bind((AT, seat.bound.port()))
             .context("there is no place where counts are asked for")?;

@@ -13,8 +13,8 @@ use linux::{Kernel, PostOffice};
 use ops::{ConnId, Letter, Machine, MachineId, Slice};
 use serve::{Carry, Seat};
 
-use super::refuse_splice;
 use super::window::Window;
+use super::{Transport, refuse_splice};
 
 /// The nodes of a process, by their addresses. Clones are the same.
 #[derive(Clone, Default)]
@@ -48,6 +48,10 @@ impl Memory {
 }
 
 impl Carry for Memory {
+    fn name(&self) -> &'static str {
+        Transport::Memory.name()
+    }
+
     fn set_up(&mut self, kernel: &mut Kernel, seat: &Seat) -> Result<()> {
         refuse_splice(kernel)?;
         let address = seat.bound.to_string();

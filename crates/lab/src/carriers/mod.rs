@@ -40,6 +40,7 @@ use ops::Machine;
 use replica::Limits;
 use serve::{Carry, Seat};
 use terminal::exit::Failure;
+use wire::told;
 
 pub use counted::{by_kind, counts_of};
 
@@ -122,6 +123,7 @@ impl fmt::Display for Transport {
 
 /// A node that is slower, or prepares more often, whatever carries between it and the others.
 pub struct Altered {
+    pub transport: Transport,
     pub carry: Option<Box<dyn Carry>>,
     /// Its timers take so many times as long.
     pub pace: u32,
@@ -131,7 +133,10 @@ pub struct Altered {
 impl Altered {
     /// Whether nothing is other than the product has it.
     pub fn is_as_shipped(&self) -> bool {
-        self.carry.is_none() && self.pace == 1 && self.phase_one == PhaseOne::Once
+        self.transport == Transport::Tcp
+            && self.carry.is_none()
+            && self.pace == 1
+            && self.phase_one == PhaseOne::Once
     }
 }
 
@@ -145,6 +150,18 @@ impl Carry for Altered {
 
     fn pace(&self) -> u32 {
         self.pace
+    }
+
+    fn name(&self) -> &'static str {
+        self.transport.name()
+    }
+
+    fn told(&self) -> told::Altered {
+        told::Altered {
+            carry: self.transport.name().to_owned(),
+            time_scale: self.pace,
+            phase_one: self.phase_one.name().to_owned(),
+        }
     }
 
     fn adjust(&self, limits: &mut Limits) {

@@ -11,7 +11,7 @@ use linux::{Dial, Handed, Kernel, UNIX};
 use ops::Machine;
 use serve::{Carry, Seat};
 
-use super::port_of;
+use super::{Transport, port_of};
 
 /// Nodes whose sockets are in one directory, each named by its port.
 pub struct Unix {
@@ -55,6 +55,10 @@ impl Dialer {
 }
 
 impl Carry for Unix {
+    fn name(&self) -> &'static str {
+        Transport::Unix.name()
+    }
+
     fn set_up(&mut self, kernel: &mut Kernel, seat: &Seat) -> Result<()> {
         let path = path_of(&self.sockets, seat.bound.port());
         kernel

@@ -70,6 +70,7 @@ impl Arguments {
             );
         }
         let altered = Altered {
+            transport: self.carry,
             carry,
             pace: self.time_scale,
             phase_one: self.phase_one,

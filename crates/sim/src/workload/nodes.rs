@@ -111,6 +111,7 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
             wires: Default::default(),
             version: "simulated",
             speaks: Speaks::THIS,
+            altered: None,
             hosts: Default::default(),
         };
         let programs = programs.clone();

@@ -79,6 +79,7 @@ impl Scene {
             wires: Default::default(),
             version: "simulated",
             speaks: Speaks::THIS,
+            altered: None,
             hosts: Default::default(),
         };
         let started = world.start(node, move |disk, now| {

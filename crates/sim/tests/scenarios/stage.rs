@@ -239,6 +239,7 @@ impl Stage {
             wires: Default::default(),
             version: "simulated",
             speaks: Speaks::THIS,
+            altered: None,
             hosts: self.hosts.clone(),
         }
     }

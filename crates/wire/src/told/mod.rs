@@ -21,6 +21,6 @@ pub use scrub::{ScrubDifference, ScrubReport, ScrubView};
 pub use slots::{
     SlotsChanged, SlotsGroup, SlotsMove, SlotsPart, SlotsRun, SlotsTold, SlotsUnderWay,
 };
-pub use status::{LogStatus, MarkInfo, NodeStatus, PeerStatus, StateInfo, Status, Weight};
+pub use status::{Altered, LogStatus, MarkInfo, NodeStatus, PeerStatus, StateInfo, Status, Weight};
 pub use streams::{Continues, StreamEnd, StreamInfo, Trimmed};
 pub use tokens::{AuthTold, ChangeTold, Explained, IssuerTold, TokenTold, WhoTold};

@@ -28,6 +28,9 @@ pub struct Status {
     /// The way in which the node writes, for example `O_DIRECT`.
     #[serde(default)]
     pub write_path: String,
+    /// What the lab changed in the node that answers. Nothing that is shipped is changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub altered: Option<Altered>,
     #[serde(default)]
     pub uptime_ms: u64,
     /// Whether a disk is full: its own, or that of a live peer.
@@ -45,6 +48,20 @@ pub struct Status {
     pub slots_under_way: Vec<SlotsUnderWay>,
     #[serde(default)]
     pub health: Health,
+}
+
+/// A node that the lab alters, for comparisons.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Altered {
+    /// The way of what nodes say to each other: `tcp`, as ever, or `unix`.
+    #[serde(default)]
+    pub carry: String,
+    /// Every timer takes so many times as long.
+    #[serde(default)]
+    pub time_scale: u32,
+    /// When a leader does phase 1: `per-term`, as ever, or `per-batch`.
+    #[serde(default)]
+    pub phase_one: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -51,6 +51,7 @@ impl Cluster {
                 wires: Default::default(),
                 version: "simulated",
                 speaks: Speaks::THIS,
+                altered: None,
                 hosts: Default::default(),
             };
             let start = move |disk: &mut dyn ops::Disk, now| {

@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 use tonic::transport::{Channel, Endpoint, server::TcpIncoming};
 
 use super::window::WINDOW;
-use super::{port_of, refuse_splice};
+use super::{Transport, port_of, refuse_splice};
 
 /// Where a node's server of calls is, on its port.
 const AT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -162,6 +162,13 @@ impl Channels {
 }
 
 impl Carry for Grpc {
+    fn name(&self) -> &'static str {
+        match self.used {
+            Use::Unary => Transport::GrpcUnary.name(),
+            Use::Stream => Transport::GrpcStream.name(),
+        }
+    }
+
     fn set_up(&mut self, kernel: &mut Kernel, seat: &Seat) -> Result<()> {
         refuse_splice(kernel)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use replica::{Env, Log};
 use wire::Refusal;
-use wire::told::SlotsUnderWay;
+use wire::told::{Altered, SlotsUnderWay};
 
 use super::awaiting::{Answer, Commands, Want};
 use crate::counts::micros;
@@ -33,6 +33,8 @@ struct Status {
     disk_version: u8,
     address: String,
     write_path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    altered: Option<Altered>,
     uptime_ms: u64,
     disk_full: bool,
     nodes: Vec<NodeStatus>,
@@ -212,6 +214,7 @@ impl Node {
             disk_version: self.env.version.disk,
             address: self.env.own.advertise.clone(),
             write_path: self.disk.write_path.clone(),
+            altered: self.config.altered.clone(),
             uptime_ms: micros(now - self.rounds.started_at) / 1000,
             disk_full: self.env.room.disk_is_full,
             nodes,
