@@ -41,10 +41,22 @@ impl Keys {
 
 /// Asks one command at a time, at the node that leads the key's group.
 pub struct One {
+    doors: Vec<String>,
+    keys: Keys,
     links: Vec<Link>,
     /// By key: which link.
     at: Vec<usize>,
     next: usize,
+}
+
+/// A group that another node leads now is looked for that long.
+const ELSEWHERE_MAX: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Whether another node has the key, or will soon.
+fn is_elsewhere(error: &str) -> bool {
+    let first = error.split(' ').next().unwrap_or_default();
+    ["MOVED", "CLUSTERDOWN", "TRYAGAIN"].contains(&first)
 }
 
 impl One {
@@ -55,6 +67,8 @@ impl One {
             link.with_context(|| format!("{server} is not reached"))
         });
         Ok(One {
+            doors: doors.to_vec(),
+            keys,
             links: links.collect::<Result<_>>()?,
             at: (0..keys.count())
                 .map(|key| map.range_of(key).server)
@@ -64,18 +78,31 @@ impl One {
         })
     }
 
-    /// Sets a key, and is told its old value.
+    /// Sets a key, and is told its old value. A client that is sent elsewhere goes there, and its time goes on.
     pub fn propose(&mut self) -> Result<Duration> {
         const STEP: usize = 7_919;
         self.next = (self.next + STEP) % self.at.len();
         let key = name_of(self.next as u32);
-        let link = &mut self.links[self.at[self.next]];
         let began = Instant::now();
-        link.send(&[words([b"SET", &key[..], VALUE, b"GET"])])?;
-        match link.receive()? {
-            Value::Error(error) => bail!("a command was refused: {error}"),
-            _ => Ok(began.elapsed()),
+        loop {
+            let link = &mut self.links[self.at[self.next]];
+            link.send(&[words([b"SET", &key[..], VALUE, b"GET"])])?;
+            match link.receive()? {
+                Value::Error(error) if is_elsewhere(&error) && began.elapsed() < ELSEWHERE_MAX => {
+                    self.look_again()?;
+                }
+                Value::Error(error) => bail!("a command was refused: {error}"),
+                _ => return Ok(began.elapsed()),
+            }
         }
+    }
+
+    fn look_again(&mut self) -> Result<()> {
+        std::thread::sleep(PAUSE);
+        let next = self.next;
+        *self = One::of(&self.doors, self.keys)?;
+        self.next = next;
+        Ok(())
     }
 }
 
