@@ -3,7 +3,7 @@
 //! A slice that one node sends is the slice that the other one copies from, once. Nobody makes a system call for it, but for the one that wakes a
 //! node which sleeps.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,6 +13,7 @@ use linux::{Kernel, PostOffice};
 use ops::{ConnId, Letter, Machine, MachineId, Slice};
 use serve::{Carry, Seat};
 
+use super::links::Links;
 use super::window::Window;
 use super::{Transport, refuse_splice};
 
@@ -67,8 +68,7 @@ impl Carry for Memory {
             hub: self.hub.clone(),
             office,
             address: listen.clone(),
-            links: BTreeMap::new(),
-            told: VecDeque::new(),
+            links: Links::default(),
         };
         Ok(Box::new(Carried::new(node, way, listen, linux::now())))
     }
@@ -94,16 +94,13 @@ struct Link {
     far: ConnId,
     out: Arc<Window>,
     into: Arc<Window>,
-    /// Sends that are not answered.
-    owed: usize,
 }
 
 struct Queues {
     hub: Hub,
     office: PostOffice,
     address: String,
-    links: BTreeMap<ConnId, Link>,
-    told: VecDeque<News>,
+    links: Links<Link>,
 }
 
 impl Link {
@@ -116,18 +113,10 @@ impl Link {
 
 impl Queues {
     fn write(&mut self, conn: ConnId, news: Vec<News>) {
-        if let Some(link) = self.links.get(&conn)
+        if let Some(link) = self.links.get(conn)
             && !link.write(Mail::News(news))
         {
-            self.told.push_back(News::Broke { conn });
-        }
-    }
-
-    fn settle(&mut self, conn: ConnId) {
-        if let Some(link) = self.links.get_mut(&conn) {
-            let owed = std::mem::take(&mut link.owed);
-            let sent = std::iter::repeat_with(|| News::Sent { conn }).take(owed);
-            self.told.extend(sent);
+            self.links.tell(News::Broke { conn });
         }
     }
 }
@@ -145,14 +134,12 @@ impl Way for Queues {
             far: accepted,
             out: out.clone(),
             into: into.clone(),
-            owed: 0,
         });
         let back = Link {
             office: self.office.clone(),
             far: conn,
             out: into,
             into: out,
-            owed: 0,
         };
         let dialled = Mail::Dialled {
             conn: accepted,
@@ -161,51 +148,49 @@ impl Way for Queues {
         };
         let result = match link {
             Some(link) if link.write(dialled) => {
-                self.links.insert(conn, link);
+                self.links.insert(conn, link.out.clone(), link);
                 Ok(())
             }
             _ => Err(io::ErrorKind::ConnectionRefused.into()),
         };
-        self.told.push_back(News::Connected { conn, result });
+        self.links.tell_connected(conn, result);
     }
 
     fn send(&mut self, conn: ConnId, slices: Vec<Slice>) {
-        let Some(link) = self.links.get_mut(&conn) else {
-            self.told.push_back(News::Broke { conn });
+        let Some(has_room) = self.links.send(conn, &slices) else {
             return;
         };
-        let bytes = slices.iter().map(|slice| slice.len()).sum();
-        link.owed += 1;
-        let has_room = link.out.add(bytes);
-        let far = link.far;
+        let Some(far) = self.links.get(conn).map(|link| link.far) else {
+            return;
+        };
         let news = slices.into_iter();
         let news = news.map(|slice| News::Arrived { conn: far, slice });
         self.write(conn, news.collect());
         if has_room {
-            self.settle(conn);
+            self.links.settle(conn);
         }
     }
 
     fn finish(&mut self, conn: ConnId) {
-        if let Some(far) = self.links.get(&conn).map(|link| link.far) {
+        if let Some(far) = self.links.get(conn).map(|link| link.far) {
             self.write(conn, vec![News::Ended { conn: far }]);
         }
     }
 
     fn leave(&mut self, conn: ConnId) {
-        if let Some(link) = self.links.remove(&conn) {
+        if let Some(link) = self.links.remove(conn) {
             link.write(Mail::News(vec![News::Left { conn: link.far }]));
         }
     }
 
     fn reset(&mut self, conn: ConnId) {
-        if let Some(link) = self.links.remove(&conn) {
+        if let Some(link) = self.links.remove(conn) {
             link.write(Mail::News(vec![News::Broke { conn: link.far }]));
         }
     }
 
     fn took(&mut self, conn: ConnId, bytes: usize) {
-        if let Some(link) = self.links.get(&conn)
+        if let Some(link) = self.links.get(conn)
             && link.into.take(bytes)
         {
             link.write(Mail::Room(link.far));
@@ -215,23 +200,23 @@ impl Way for Queues {
     fn open(&mut self, letter: Letter) -> Result<Vec<News>, Letter> {
         Ok(match letter.open::<Mail>()? {
             Mail::Dialled { conn, peer, link } => {
-                self.links.insert(conn, link);
+                self.links.insert(conn, link.out.clone(), link);
                 vec![News::Accepted { conn, peer }]
             }
             Mail::News(news) => news,
             Mail::Room(conn) => {
-                self.settle(conn);
+                self.links.settle(conn);
                 Vec::new()
             }
         })
     }
 
     fn take_told(&mut self) -> Option<News> {
-        self.told.pop_front()
+        self.links.take_told()
     }
 
     fn is_quiet(&self) -> bool {
-        self.told.is_empty()
+        self.links.is_quiet()
     }
 
     /// Bytes that were sent lie with the other node already.

@@ -18,11 +18,13 @@
 //! | `unix` | who dials and listens by way of files |
 //! | `memory` | the nodes of a process, and the queues between them |
 //! | `grpc` | calls and streams, with tonic |
+//! | `links` | the connections of a way, and what is known of them |
 //! | `window` | how much is under way on a connection |
 //! | `tests` | drawn sends across each of them, and clusters |
 
 mod counted;
 mod grpc;
+mod links;
 pub mod memory;
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,8 @@ use ops::{ConnId, Letter, Machine, MachineId};
 use serve::{Carry, Seat};
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
+use tonic::Status;
+use tonic::client::Grpc as Client;
 use tonic::transport::{Channel, Endpoint, server::TcpIncoming};
 
 use super::window::WINDOW;
@@ -142,6 +144,35 @@ impl Intake {
             self.room.notified().await;
         }
     }
+}
+
+/// The events of a letter, and the connections that did not come about.
+///
+/// Errors: it tells something else.
+fn news_of(letter: Letter) -> Result<(Vec<News>, Vec<ConnId>), Letter> {
+    let news = letter.open::<Vec<News>>()?;
+    let failed = |news: &News| match news {
+        News::Connected {
+            conn,
+            result: Err(_),
+        } => Some(*conn),
+        _ => None,
+    };
+    let failed = news.iter().filter_map(failed).collect();
+    Ok((news, failed))
+}
+
+/// A side of calls that may be used.
+async fn ready(channel: Channel) -> Result<Client<Channel>, Status> {
+    let mut grpc = Client::new(channel).max_decoding_message_size(usize::MAX);
+    let ready = grpc.ready().await;
+    ready.map_err(|error| Status::unavailable(error.to_string()))?;
+    Ok(grpc)
+}
+
+/// Nobody took the call that dials.
+fn refused(status: &Status) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::ConnectionRefused, status.to_string())
 }
 
 /// A connection of HTTP/2 to each other node, which comes back by itself.

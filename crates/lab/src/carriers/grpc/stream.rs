@@ -1,7 +1,5 @@
 //! A stream of calls for each connection: gRPC used well.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -9,7 +7,6 @@ use carrier::{News, Way};
 use ops::{ConnId, Letter, Slice};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
-use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::codegen::tokio_stream::{Stream, StreamExt};
@@ -18,7 +15,8 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::codec::{Kind, Message, Plain};
 use super::server::CONNECTION;
-use super::{Channels, Intake, Side, UnderWay};
+use super::{Channels, Intake, Side, UnderWay, news_of, ready, refused};
+use crate::carriers::links::Links;
 use crate::carriers::window::Window;
 
 /// One node's side of a connection.
@@ -40,8 +38,6 @@ struct Link {
     out: UnboundedSender<Message>,
     window: Arc<Window>,
     intake: Arc<Intake>,
-    /// Sends that are not answered.
-    owed: usize,
 }
 
 /// A new connection's link, and what it sends as it is taken.
@@ -52,7 +48,6 @@ fn new_link(side: &Arc<Side>, conn: ConnId) -> (Link, impl Stream<Item = Message
         out,
         window: window.clone(),
         intake: Arc::default(),
-        owed: 0,
     };
     let side = side.clone();
     let sent = UnboundedReceiverStream::new(taken).map(move |message| {
@@ -112,8 +107,7 @@ pub struct Streams {
     handle: Handle,
     side: Arc<Side>,
     channels: Channels,
-    links: BTreeMap<ConnId, Link>,
-    told: VecDeque<News>,
+    links: Links<Link>,
 }
 
 impl Streams {
@@ -122,29 +116,20 @@ impl Streams {
             handle,
             side,
             channels: Channels::default(),
-            links: BTreeMap::new(),
-            told: VecDeque::new(),
+            links: Links::default(),
         }
     }
 
     fn say(&mut self, conn: ConnId, kind: Kind, slices: Vec<Slice>) {
-        if let Some(link) = self.links.get(&conn) {
+        if let Some(link) = self.links.get(conn) {
             // Should the stream have ended, whoever hears it says so.
             let _ = link.out.send(Message::new(kind, conn, 0, slices));
         }
     }
 
-    fn settle(&mut self, conn: ConnId) {
-        if let Some(link) = self.links.get_mut(&conn) {
-            let owed = std::mem::take(&mut link.owed);
-            let sent = std::iter::repeat_with(|| News::Sent { conn }).take(owed);
-            self.told.extend(sent);
-        }
-    }
-
     fn end(&mut self, conn: ConnId, kind: Kind) {
         self.say(conn, kind, Vec::new());
-        if let Some(link) = self.links.remove(&conn) {
+        if let Some(link) = self.links.remove(conn) {
             link.intake.abandon();
         }
     }
@@ -156,15 +141,14 @@ impl Way for Streams {
         let channel = match self.channels.to(&address) {
             Ok(channel) => channel,
             Err(error) => {
-                let result = Err(error);
-                self.told.push_back(News::Connected { conn, result });
+                self.links.tell_connected(conn, Err(error));
                 return;
             }
         };
         let (link, sent) = new_link(&self.side, conn);
         let own = Slice::copied_from(self.side.address.as_bytes());
         let intake = link.intake.clone();
-        self.links.insert(conn, link);
+        self.links.insert(conn, link.window.clone(), link);
         self.say(conn, Kind::Dial, vec![own]);
         let side = self.side.clone();
         self.handle.spawn(async move {
@@ -175,8 +159,7 @@ impl Way for Streams {
                     hear(side, conn, intake, heard).await;
                 }
                 Err(status) => {
-                    let refused = io::ErrorKind::ConnectionRefused;
-                    let result = Err(io::Error::new(refused, status.to_string()));
+                    let result = Err(refused(&status));
                     side.tell(News::Connected { conn, result });
                 }
             }
@@ -184,16 +167,12 @@ impl Way for Streams {
     }
 
     fn send(&mut self, conn: ConnId, slices: Vec<Slice>) {
-        let bytes = slices.iter().map(|slice| slice.len()).sum();
-        let Some(link) = self.links.get_mut(&conn) else {
-            self.told.push_back(News::Broke { conn });
+        let Some(has_room) = self.links.send(conn, &slices) else {
             return;
         };
-        link.owed += 1;
-        let has_room = link.window.add(bytes);
         self.say(conn, Kind::Bytes, slices);
         if has_room {
-            self.settle(conn);
+            self.links.settle(conn);
         }
     }
 
@@ -210,22 +189,16 @@ impl Way for Streams {
     }
 
     fn took(&mut self, conn: ConnId, bytes: usize) {
-        if let Some(link) = self.links.get(&conn) {
+        if let Some(link) = self.links.get(conn) {
             link.intake.take(bytes);
         }
     }
 
     fn open(&mut self, letter: Letter) -> Result<Vec<News>, Letter> {
-        let letter = match letter.open::<Vec<News>>() {
-            Ok(news) => {
-                for news in &news {
-                    if let News::Connected {
-                        conn,
-                        result: Err(_),
-                    } = news
-                    {
-                        self.links.remove(conn);
-                    }
+        let letter = match news_of(letter) {
+            Ok((news, failed)) => {
+                for conn in failed {
+                    self.links.remove(conn);
                 }
                 return Ok(news);
             }
@@ -233,22 +206,22 @@ impl Way for Streams {
         };
         Ok(match letter.open::<Mail>()? {
             Mail::Accepted { conn, peer, link } => {
-                self.links.insert(conn, link);
+                self.links.insert(conn, link.window.clone(), link);
                 vec![News::Accepted { conn, peer }]
             }
             Mail::Room(conn) => {
-                self.settle(conn);
+                self.links.settle(conn);
                 Vec::new()
             }
         })
     }
 
     fn take_told(&mut self) -> Option<News> {
-        self.told.pop_front()
+        self.links.take_told()
     }
 
     fn is_quiet(&self) -> bool {
-        self.told.is_empty()
+        self.links.is_quiet()
     }
 
     /// Whoever ends waits a little for what was said last.
@@ -261,9 +234,7 @@ async fn open(
     channel: Channel,
     sent: impl Stream<Item = Message> + Send + 'static,
 ) -> Result<Streaming<Message>, Status> {
-    let mut grpc = Grpc::new(channel).max_decoding_message_size(usize::MAX);
-    let ready = grpc.ready().await;
-    ready.map_err(|error| Status::unavailable(error.to_string()))?;
+    let mut grpc = ready(channel).await?;
     let path = PathAndQuery::from_static(CONNECTION);
     let answer = grpc.streaming(Request::new(sent), path, Plain).await?;
     Ok(answer.into_inner())

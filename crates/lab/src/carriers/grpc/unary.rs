@@ -3,22 +3,21 @@
 //! Calls may overtake each other, so each is numbered, and the hearer puts them in their order. The one answer that counts is that to a dialling
 //! node, which is told the connection's number.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use carrier::{News, Way};
 use ops::{ConnId, Letter, Slice};
 use tokio::runtime::Handle;
-use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
 use super::codec::{Kind, Message, Plain};
 use super::server::SEND;
-use super::{Channels, Intake, Side, UnderWay};
-use crate::carriers::window::Window;
+use super::{Channels, Intake, Side, UnderWay, news_of, ready, refused};
+use crate::carriers::links::Links;
 
 /// Events that the threads of tonic tell.
 #[derive(Debug)]
@@ -121,9 +120,7 @@ struct Link {
     /// Said before that.
     early: Vec<(Kind, Vec<Slice>)>,
     next: u64,
-    window: Arc<Window>,
     intake: Arc<Intake>,
-    owed: usize,
     /// To be forgotten once it is answered and said.
     is_over: bool,
 }
@@ -133,8 +130,7 @@ pub struct Calls {
     handle: Handle,
     side: Arc<Side>,
     channels: Channels,
-    links: BTreeMap<ConnId, Link>,
-    told: VecDeque<News>,
+    links: Links<Link>,
 }
 
 impl Calls {
@@ -143,8 +139,7 @@ impl Calls {
             handle,
             side,
             channels: Channels::default(),
-            links: BTreeMap::new(),
-            told: VecDeque::new(),
+            links: Links::default(),
         }
     }
 
@@ -160,15 +155,14 @@ impl Calls {
             far,
             early: Vec::new(),
             next: 0,
-            window: Arc::default(),
             intake,
-            owed: 0,
             is_over: false,
         })
     }
 
     fn say(&mut self, conn: ConnId, kind: Kind, slices: Vec<Slice>) {
-        let Some(link) = self.links.get_mut(&conn) else {
+        let window = self.links.window(conn);
+        let (Some(window), Some(link)) = (window, self.links.get_mut(conn)) else {
             return;
         };
         let Some(far) = link.far else {
@@ -177,8 +171,7 @@ impl Calls {
         };
         let message = Message::new(kind, far, link.next, slices);
         link.next += 1;
-        let (side, window, channel) =
-            (self.side.clone(), link.window.clone(), link.channel.clone());
+        let (side, channel) = (self.side.clone(), link.channel.clone());
         let is_last = matches!(kind, Kind::Left | Kind::Reset);
         let under_way = UnderWay::of(&self.side);
         self.handle.spawn(async move {
@@ -194,28 +187,20 @@ impl Calls {
         });
     }
 
-    fn settle(&mut self, conn: ConnId) {
-        if let Some(link) = self.links.get_mut(&conn) {
-            let owed = std::mem::take(&mut link.owed);
-            let sent = std::iter::repeat_with(|| News::Sent { conn }).take(owed);
-            self.told.extend(sent);
-        }
-    }
-
     fn end(&mut self, conn: ConnId, kind: Kind) {
         self.say(conn, kind, Vec::new());
         self.side.incoming.forget(conn);
-        if let Some(link) = self.links.get_mut(&conn) {
+        if let Some(link) = self.links.get_mut(conn) {
             link.intake.abandon();
             link.is_over = true;
             if link.far.is_some() {
-                self.links.remove(&conn);
+                self.links.remove(conn);
             }
         }
     }
 
     fn on_dialled(&mut self, conn: ConnId, far: ConnId) -> Vec<News> {
-        let Some(link) = self.links.get_mut(&conn) else {
+        let Some(link) = self.links.get_mut(conn) else {
             return Vec::new();
         };
         link.far = Some(far);
@@ -224,7 +209,7 @@ impl Calls {
             self.say(conn, kind, slices);
         }
         if is_over {
-            self.links.remove(&conn);
+            self.links.remove(conn);
             return Vec::new();
         }
         let result = Ok(());
@@ -239,13 +224,12 @@ impl Way for Calls {
             Ok(link) => link,
             Err(error) => {
                 self.side.incoming.forget(conn);
-                let result = Err(error);
-                self.told.push_back(News::Connected { conn, result });
+                self.links.tell_connected(conn, Err(error));
                 return;
             }
         };
         let (channel, side) = (link.channel.clone(), self.side.clone());
-        self.links.insert(conn, link);
+        self.links.insert(conn, Arc::default(), link);
         let own = Slice::copied_from(side.address.as_bytes());
         self.handle.spawn(async move {
             match call(channel, Message::new(Kind::Dial, conn, 0, vec![own])).await {
@@ -254,8 +238,7 @@ impl Way for Calls {
                     far: answer.conn,
                 }),
                 Err(status) => {
-                    let refused = io::ErrorKind::ConnectionRefused;
-                    let result = Err(io::Error::new(refused, status.to_string()));
+                    let result = Err(refused(&status));
                     side.tell(News::Connected { conn, result });
                 }
             }
@@ -263,16 +246,12 @@ impl Way for Calls {
     }
 
     fn send(&mut self, conn: ConnId, slices: Vec<Slice>) {
-        let bytes = slices.iter().map(|slice| slice.len()).sum();
-        let Some(link) = self.links.get_mut(&conn) else {
-            self.told.push_back(News::Broke { conn });
+        let Some(has_room) = self.links.send(conn, &slices) else {
             return;
         };
-        link.owed += 1;
-        let has_room = link.window.add(bytes);
         self.say(conn, Kind::Bytes, slices);
         if has_room {
-            self.settle(conn);
+            self.links.settle(conn);
         }
     }
 
@@ -289,23 +268,17 @@ impl Way for Calls {
     }
 
     fn took(&mut self, conn: ConnId, bytes: usize) {
-        if let Some(link) = self.links.get(&conn) {
+        if let Some(link) = self.links.get(conn) {
             link.intake.take(bytes);
         }
     }
 
     fn open(&mut self, letter: Letter) -> Result<Vec<News>, Letter> {
-        let letter = match letter.open::<Vec<News>>() {
-            Ok(news) => {
-                for news in &news {
-                    if let News::Connected {
-                        conn,
-                        result: Err(_),
-                    } = news
-                    {
-                        self.links.remove(conn);
-                        self.side.incoming.forget(*conn);
-                    }
+        let letter = match news_of(letter) {
+            Ok((news, failed)) => {
+                for conn in failed {
+                    self.links.remove(conn);
+                    self.side.incoming.forget(conn);
                 }
                 return Ok(news);
             }
@@ -319,7 +292,7 @@ impl Way for Calls {
                 intake,
             } => match self.link(&peer, Some(far), intake) {
                 Ok(link) => {
-                    self.links.insert(conn, link);
+                    self.links.insert(conn, Arc::default(), link);
                     vec![News::Accepted { conn, peer }]
                 }
                 // It said that it is somewhere else.
@@ -327,18 +300,18 @@ impl Way for Calls {
             },
             Mail::Dialled { conn, far } => self.on_dialled(conn, far),
             Mail::Room(conn) => {
-                self.settle(conn);
+                self.links.settle(conn);
                 Vec::new()
             }
         })
     }
 
     fn take_told(&mut self) -> Option<News> {
-        self.told.pop_front()
+        self.links.take_told()
     }
 
     fn is_quiet(&self) -> bool {
-        self.told.is_empty()
+        self.links.is_quiet()
     }
 
     /// Whoever ends waits a little for what was said last.
@@ -348,9 +321,7 @@ impl Way for Calls {
 }
 
 async fn call(channel: Channel, message: Message) -> Result<Message, Status> {
-    let mut grpc = Grpc::new(channel).max_decoding_message_size(usize::MAX);
-    let ready = grpc.ready().await;
-    ready.map_err(|error| Status::unavailable(error.to_string()))?;
+    let mut grpc = ready(channel).await?;
     let path = PathAndQuery::from_static(SEND);
     let answer = grpc.unary(Request::new(message), path, Plain).await?;
     Ok(answer.into_inner())
