@@ -9,7 +9,7 @@ use serde::Serialize;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
 
-use crate::study::catalogue::{self, CHECKS, Check, Paper, Row};
+use crate::study::catalogue::{self, Check, Paper, Row};
 use crate::study::paper::kept::Kept;
 
 /// List every table, figure and claim of three papers, and the command that looks at it
@@ -63,7 +63,7 @@ struct Shown {
 
 impl Shown {
     fn of(paper: Paper, row: &'static Row) -> Shown {
-        let checks = CHECKS.iter().filter(|check| check.row == row.id);
+        let checks = catalogue::checks().filter(|check| check.row == row.id);
         Shown {
             paper,
             row,

@@ -10,7 +10,7 @@ mod zcp;
 use clap::ValueEnum;
 use serde::Serialize;
 
-pub use checks::{CHECKS, Check, Expectation, Verdict, check};
+pub use checks::{Check, Expectation, Verdict, all as checks, check};
 
 /// The papers, by the short names of the commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -167,7 +167,7 @@ pub fn markdown() -> String {
         "| row | check | published | expected here | the paper's claim |\n|---|---|---|---|---|"
             .to_owned(),
     );
-    for check in CHECKS {
+    for check in checks() {
         lines.push(format!(
             "| {} | {} | {} | {} | {} |",
             check.row,
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn every_check_is_of_a_row_and_can_come_out_either_way() {
-        for check in CHECKS {
+        for check in checks() {
             assert!(row(check.row).is_some(), "{}", check.row);
             assert!(check.low < check.high, "{}: {}", check.row, check.claim);
         }

@@ -4,18 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use carrier::Lag;
 use client::{Client, Timeouts};
 use tempfile::TempDir;
 use testbed::cluster::{LocalCluster, LocalOptions};
 
-use super::contended::{Contended, Until};
+use super::contended::Contended;
+use super::kinds::{Ink, Kind};
 use super::together::Together;
 use super::ways;
 use crate::benches::kv::nodes;
 use crate::carriers::Transport;
 use crate::study::rounds::{Appends, Proposer};
-use crate::study::run;
 
 /// A log may have so many voters, whose timers are slower than those of the product.
 pub const MACHINES_MAX: i64 = 101;
@@ -30,100 +29,6 @@ const LOG: &str = "main";
 const KEPT: &str = "128MiB";
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ink {
-    Disk,
-    /// The ink of the disk, on a file system in memory: written, and never on a disk.
-    PageCache,
-    Ram,
-    /// Mapped files in memory, taken for persistent memory.
-    EmulatedPmem,
-}
-
-/// The settings that tell a variant from others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
-    pub ink: Ink,
-    pub transport: Transport,
-    pub lag: Option<Lag>,
-    /// So many propose for the same decrees, and until when. `None`: one appends to a stream.
-    pub proposers: Option<(u32, Until)>,
-    /// All timers of its nodes take so many times as long.
-    pub pace: u32,
-}
-
-impl Ink {
-    pub fn name(self) -> &'static str {
-        match self {
-            Ink::Disk => "disk",
-            Ink::PageCache => "page-cache",
-            Ink::Ram => "ram",
-            Ink::EmulatedPmem => "emulated-pmem",
-        }
-    }
-}
-
-impl Kind {
-    pub fn plain(ink: Ink) -> Kind {
-        Kind {
-            ink,
-            transport: Transport::Tcp,
-            lag: None,
-            proposers: None,
-            pace: 1,
-        }
-    }
-
-    pub fn by(self, transport: Transport) -> Kind {
-        Kind { transport, ..self }
-    }
-
-    pub fn paced(self, pace: u32) -> Kind {
-        Kind { pace, ..self }
-    }
-
-    pub fn contended(self, proposers: u32, until: Until) -> Kind {
-        Kind {
-            proposers: Some((proposers, until)),
-            ..self
-        }
-    }
-
-    pub fn later(self, lag: Lag) -> Kind {
-        Kind {
-            lag: Some(lag),
-            ..self
-        }
-    }
-
-    pub fn id(self) -> String {
-        let lag = if self.lag.is_some() { "+lag" } else { "" };
-        let by = match self.transport {
-            Transport::Tcp => String::new(),
-            other => format!("+{other}"),
-        };
-        let proposers = match self.proposers {
-            None => String::new(),
-            Some((count, Until::First)) => format!("+{count}p"),
-            Some((count, Until::All)) => format!("+{count}p+all"),
-        };
-        let pace = match self.pace {
-            1 => String::new(),
-            pace => format!("+timers×{pace}"),
-        };
-        format!("{}{by}{lag}{proposers}{pace}", self.ink.name())
-    }
-
-    pub fn told(self, id: &str) -> run::Variant {
-        run::Variant {
-            id: id.to_owned(),
-            ink: self.ink.name().to_owned(),
-            transport: self.transport.name().to_owned(),
-            lag: self.lag.map_or("none".to_owned(), |lag| lag.to_string()),
-        }
-    }
-}
 
 /// Ends with its nodes; its files go with it.
 pub struct Variant {

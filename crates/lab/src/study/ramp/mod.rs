@@ -14,6 +14,7 @@
 pub(super) mod clusters;
 mod contended;
 mod decrees;
+pub(super) mod kinds;
 mod measured;
 mod setting;
 mod together;
@@ -25,7 +26,7 @@ use carrier::Lag;
 use clap::{Args, Subcommand};
 use wire::quantity;
 
-use clusters::Ink;
+use kinds::Ink;
 use measured::Experiment;
 use setting::Setting;
 

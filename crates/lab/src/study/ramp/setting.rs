@@ -4,8 +4,9 @@ use anyhow::Result;
 use clap::Args;
 use terminal::exit::Failure;
 
-use super::clusters::{Ink, Kind, MACHINES_AT_PACE_MAX};
+use super::clusters::MACHINES_AT_PACE_MAX;
 use super::contended::Until;
+use super::kinds::{Ink, Kind};
 use super::ways::Ways;
 use crate::carriers::Transport;
 

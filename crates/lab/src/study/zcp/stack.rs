@@ -17,7 +17,8 @@ use testbed::watch::Watch;
 
 use crate::carriers::Transport;
 use crate::study::common::{Common, finish, new_run};
-use crate::study::ramp::clusters::{Ink, Kind, Variant};
+use crate::study::ramp::clusters::Variant;
+use crate::study::ramp::kinds::{Ink, Kind};
 use crate::study::rounds::{Draw, Proposer, take_turns};
 use crate::study::run::{Cell, Checked, Figure, Pair, Rate, Run};
 
