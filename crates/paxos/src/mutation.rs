@@ -123,6 +123,8 @@ mutations! {
         "A state is copied into an empty shelf."
     CopyWholeTooEarly "copy-whole-too-early" "host::group::copying::is_exact"
         "A copied state is whole once the log is applied up to the greatest position at which a piece was read."
+    LargeWaitsForItself "large-waits-for-itself" "host::group::leading::execute"
+        "A command whose rows are here is executed though nothing may leave memory before it is."
     StuckHostLeadsOn "stuck-host-leads-on" "node::hosted::hearing::is_stuck"
         "A leader whose host answers none of three questions leads no longer."
     StuckLaneLeadsOn "stuck-lane-leads-on" "host::group::keeping::stuck"

@@ -32,6 +32,8 @@ mod histories;
 mod hosted;
 #[path = "scenarios/hosts.rs"]
 mod hosts;
+#[path = "scenarios/large_reads.rs"]
+mod large_reads;
 #[path = "scenarios/min_copies.rs"]
 mod min_copies;
 #[path = "scenarios/model.rs"]
@@ -78,7 +80,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 126] = [
+const RULES: [(Mutation, fn()); 127] = [
+    (
+        Mutation::LargeWaitsForItself,
+        large_reads::a_command_that_reads_much_waits_for_no_room_that_it_takes_itself,
+    ),
     (
         Mutation::NameFreedBeforeTheSeal,
         directory::an_append_acknowledged_after_its_log_was_deleted_and_made_anew_is_in_one_of_them,

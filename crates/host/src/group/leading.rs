@@ -448,7 +448,12 @@ impl Leading {
                 None => self.execute_one(waiting, wall_ms, core, &mut round),
             }
         }
-        if self.has_room(core) && answers + round.seen_bytes < ANSWERS_BYTES_MAX {
+        // ‡ Also with an overlay that is full: it stays so until the command is done whose rows came first, for nothing may leave that they are older than.
+        let has_room = match mutation::is(Mutation::LargeWaitsForItself) {
+            true => self.has_room(core),
+            false => self.has_room_in_log(core),
+        };
+        if has_room && answers + round.seen_bytes < ANSWERS_BYTES_MAX {
             self.go_on_with_large(wall_ms, core, &mut round);
         }
         self.end_frame(&mut round);
@@ -504,10 +509,14 @@ impl Leading {
     }
 
     fn has_room(&self, core: &Core) -> bool {
+        self.has_room_in_log(core)
+            && self.overlay.bytes() < core.bounds.overlay_bytes_max + self.kept_bytes
+    }
+
+    fn has_room_in_log(&self, core: &Core) -> bool {
         let reign = self.reign.as_ref();
         let unchosen = reign.map_or(0, |reign| reign.end - reign.chosen);
         unchosen < core.bounds.unchosen_bytes_max
-            && self.overlay.bytes() < core.bounds.overlay_bytes_max + self.kept_bytes
     }
 
     /// Executes a command, unless rows have to be fetched first. ‡ What follows it in its order waits for it.

@@ -39,6 +39,7 @@ mod health;
 mod histories;
 mod hosted;
 mod hosts;
+mod large_reads;
 mod lists;
 mod logs;
 mod memory;

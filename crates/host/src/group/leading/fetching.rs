@@ -233,12 +233,17 @@ impl Leading {
         }
     }
 
-    pub fn on_fetched(&mut self, fetch: u64, rows: Rows) {
+    /// Whoever asked has the rows himself. Others have them from the overlay, as long as that leaves room for what is written.
+    pub fn on_fetched(&mut self, fetch: u64, rows: Rows, core: &Core) {
         let Some((_, mut waiting)) = self.fetching.remove(&fetch) else {
             return; // The reign in which it was asked for is over.
         };
         waiting.iter_mut().for_each(|waiting| waiting.take(&rows));
+        let room = core.bounds.overlay_bytes_max / 2 + self.kept_bytes;
         for (key, value) in rows.rows {
+            if self.overlay.bytes() >= room && !mutation::is(Mutation::LargeWaitsForItself) {
+                break;
+            }
             self.overlay.learn(rows.applied.frame, &key, value);
         }
         self.fetched.extend(waiting);
