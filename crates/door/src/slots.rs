@@ -31,6 +31,9 @@ use crate::watched::{Changed, Watched};
 use used::{Token, Used, served_from, used};
 
 const TIME: &[u8] = b"t";
+/// Where its commands have read so much into their replies, a transaction executes no further one.
+const TRANSACTION_READS_MAX: usize = 16 << 20;
+const READS_TOO_MUCH: &str = "ERR the commands before it read more than 16 MiB, as much as a transaction may: it was not executed";
 
 /// The keys whose deadline has passed that are taken away at a time, and the slots where they are looked for.
 pub const EXPIRED_MAX: usize = 100;
@@ -418,7 +421,10 @@ impl Slots {
         let mut changed = Changed::default();
         // ‡ One bound for all: a transaction of a hundred commands would else read a hundred times as much.
         let mut left = Bounds::default().reply_bytes_max;
+        let left_at_least = left.saturating_sub(TRANSACTION_READS_MAX);
         let replies = all_of(commands.iter().map(|step| match step {
+            // A transaction is one step for all others, who wait for it. ‡ What was executed has its reply: no further command is, and each says so.
+            Step::Command(_) if left < left_at_least => Ok(Value::error(READS_TOO_MUCH)),
             Step::Command(words) => run(
                 state,
                 (protocol, self.beside(by_map)),

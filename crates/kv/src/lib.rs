@@ -73,7 +73,7 @@ mod table;
 pub use commands::{SCANNED_SLOTS_MAX, SESSIONS_MAX, UNUSED_MS, scans_from};
 pub use context::{Bounds, Context};
 pub use execute::{Executed, check_words, execute};
-pub use glob::fits;
+pub use glob::{Pattern, fits};
 pub use rows::{Page, Row, Rows};
 pub use slot::{Life, SLOTS, checksum, slot_of};
 pub use slots::{Halt, count_keys, first_rows, new_id, some_keys, take_expired};

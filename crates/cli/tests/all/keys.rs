@@ -466,6 +466,22 @@ fn a_connections_commands_take_effect_in_their_order() {
         panic!("it has an answer")
     };
     assert!(why.starts_with("EXECABORT"), "{why}");
+    // It is one step for all others: once it has read much it does no more, and says of what.
+    let large = "v".repeat(6 << 20);
+    let set = link.ask(&["SET", "{x}large", &large]).expect("a reply");
+    assert_eq!(set, Value::OK);
+    assert_eq!(link.ask(&["MULTI"]).expect("a reply"), Value::OK);
+    for _ in 0..4 {
+        link.ask(&["GET", "{x}large"]).expect("a reply");
+    }
+    link.ask(&["SET", "{x}n", "7"]).expect("a reply");
+    let Value::Array(replies) = link.ask(&["EXEC"]).expect("a reply") else {
+        panic!("it has replies")
+    };
+    let is_done = |reply: &Value| !matches!(reply, Value::Error(_));
+    let done: Vec<bool> = replies.iter().map(is_done).collect();
+    assert_eq!(done, [true, true, true, false, false]);
+    assert_eq!(link.ask(&["GET", "{x}n"]).expect("a reply"), Value::Null);
     for words in [&["SET", "{x}n", "1"][..], &["RPUSH", "{x}list", "1"]] {
         link.ask(words).expect("a reply");
     }

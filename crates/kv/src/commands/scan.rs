@@ -13,7 +13,7 @@ use crate::args::{Args, Rest, keyword};
 use crate::commands::Done;
 use crate::commands::keyspace::with_keys;
 use crate::fail::{Fail, fail, words};
-use crate::glob::fits;
+use crate::glob::Pattern;
 use crate::rows::{
     Db, Kind, Members, Meta, Row, Sorted, keys_prefix, keys_range, name_of, whole_hashes,
 };
@@ -28,17 +28,19 @@ const COUNT_MAX: usize = 100_000;
 
 struct Options<'a> {
     count: usize,
-    pattern: Option<&'a [u8]>,
+    pattern: Option<Pattern>,
     kind: Option<&'a [u8]>,
 }
 
 impl Options<'_> {
     fn fits(&self, name: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| fits(pattern, name))
+        self.pattern
+            .as_ref()
+            .is_none_or(|pattern| pattern.fits(name))
     }
 }
 
-/// The longest pattern. It is held to each byte of each name, so a long one with long names would take minutes.
+/// The longest pattern. Each 64 bytes of it cost a step for each byte of each name.
 const PATTERN_BYTES_MAX: usize = 1_024;
 
 /// Checks that a pattern is no longer than patterns may be.
@@ -62,7 +64,9 @@ fn options<'a>(rest: &mut Rest<'a>, is_scan: bool) -> Result<Options<'a>, Fail> 
                 let count = usize::try_from(count).ok().filter(|count| *count > 0);
                 options.count = count.ok_or(Fail::from(words::SYNTAX))?.min(COUNT_MAX);
             }
-            b"MATCH" if rest.left() > 0 => options.pattern = Some(pattern(rest.need()?)?),
+            b"MATCH" if rest.left() > 0 => {
+                options.pattern = Some(Pattern::new(pattern(rest.need()?)?))
+            }
             b"TYPE" if is_scan && rest.left() > 0 => options.kind = Some(rest.need()?),
             _ => return fail(words::SYNTAX),
         }

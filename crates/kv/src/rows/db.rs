@@ -247,7 +247,10 @@ impl<'a> Db<'a> {
                 self.effects.read_bytes += bytes;
                 Ok(())
             }
-            None => fail("ERR the command reads more than one reply may hold"),
+            None => {
+                self.effects.read_bytes += std::mem::take(&mut self.left);
+                fail("ERR the command reads more than one reply may hold")
+            }
         }
     }
 

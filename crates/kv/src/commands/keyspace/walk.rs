@@ -5,7 +5,7 @@ use resp::Value;
 use crate::args::Args;
 use crate::commands::{Done, scan};
 use crate::fail::Fail;
-use crate::glob::fits;
+use crate::glob::Pattern;
 use crate::rows::{Db, Header, Meta, PAGE_ROWS, drawn_hash, keys_prefix, keys_range, name_of};
 use crate::slot::{Life, slot_of};
 
@@ -34,11 +34,12 @@ pub(crate) fn keys(db: &mut Db, args: &Args) -> Done {
         None => db.context.lives.to_vec(),
     };
     let mut found = Vec::new();
+    let pattern = Pattern::new(pattern);
     for some in with_keys(db, &lives)?.chunks(SLOTS_ASKED) {
         let ranges = some.iter().map(|(life, _)| keys_range(life, 0));
         db.ask_ranges(ranges, PAGE_ROWS)?;
         for (life, _) in some {
-            find_keys(db, life, pattern, &mut found)?;
+            find_keys(db, life, &pattern, &mut found)?;
         }
     }
     Ok(Value::Array(found))
@@ -47,14 +48,19 @@ pub(crate) fn keys(db: &mut Db, args: &Args) -> Done {
 /// The slots whose keys are asked for at once.
 const SLOTS_ASKED: usize = 256;
 
-fn find_keys(db: &mut Db, life: &Life, pattern: &[u8], found: &mut Vec<Value>) -> Result<(), Fail> {
+fn find_keys(
+    db: &mut Db,
+    life: &Life,
+    pattern: &Pattern,
+    found: &mut Vec<Value>,
+) -> Result<(), Fail> {
     let (from, to) = keys_range(life, 0);
     let prefix = keys_prefix(life).len();
     for (row, value) in db.all(from, &to)? {
         let Some((_, name)) = name_of(&row, prefix) else {
             continue;
         };
-        if fits(pattern, name) && !db.is_expired(&Meta::decode(&value)?) {
+        if pattern.fits(name) && !db.is_expired(&Meta::decode(&value)?) {
             found.push(Value::bulk(name));
         }
     }
