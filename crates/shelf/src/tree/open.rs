@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lsm_tree::compaction::filter::{CompactionFilter, Context, Factory, ItemAccessor, Verdict};
+use lsm_tree::config::PinningPolicy;
 use lsm_tree::{
     AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SequenceNumberCounter,
 };
@@ -114,6 +115,9 @@ impl Tree {
             let config = Config::new(&path, sequence.clone(), visible)
                 .use_cache(cache)
                 .use_descriptor_table(Some(files))
+                // In one block the filter of a table of small rows has megabytes: more than the cache takes, and each lookup reads it.
+                .filter_block_partitioning_policy(PinningPolicy::all(true))
+                .index_block_partitioning_policy(PinningPolicy::all(true))
                 .with_compaction_filter_factory(Some(factory));
             let tree = config.open().map_err(|error| guarded.failed(error))?;
             let next = tree.get_highest_seqno().map_or(0, |highest| highest + 1);
