@@ -16,8 +16,10 @@ pub struct Bounds {
     /// Commands that wait, in bytes, and how many: more are turned away.
     pub waiting_bytes_max: usize,
     pub waiting_max: usize,
-    /// Bytes of the log that are applied before they are flushed. With four times as much nothing more is applied.
+    /// Bytes that are applied, in the log or in memory, before they are flushed. With twice as much nothing more is applied.
     pub flush_bytes: u64,
+    /// What is not flushed of all groups of a node: each flushes at its share of half of it, or at the bytes above if these are fewer.
+    pub unflushed_bytes_max: u64,
     /// A state is flushed so long after something was applied, also where it is few bytes.
     pub flush_after: Duration,
     /// The rows that are read at a time, when another node copies the state or states are compared; one row may be longer.
@@ -30,6 +32,17 @@ pub struct Bounds {
     pub compare_bytes_per_second: u64,
 }
 
+/// The least that is worth a file.
+const FLUSH_BYTES_MIN: u64 = 4 << 20;
+
+impl Bounds {
+    /// The bytes that one of so many groups flushes at a time.
+    pub fn flush_share(&self, groups: usize) -> u64 {
+        let share = self.unflushed_bytes_max / 2 / (groups.max(1) as u64);
+        share.max(FLUSH_BYTES_MIN).min(self.flush_bytes)
+    }
+}
+
 impl Default for Bounds {
     fn default() -> Bounds {
         Bounds {
@@ -40,6 +53,7 @@ impl Default for Bounds {
             waiting_bytes_max: 64 << 20,
             waiting_max: 65_536,
             flush_bytes: 64 << 20,
+            unflushed_bytes_max: 384 << 20,
             flush_after: Duration::from_secs(30),
             piece_bytes: 1 << 20,
             copy_bytes_per_second: 32_000_000,

@@ -89,6 +89,15 @@ pub struct Glance {
     pub stale: bool,
 }
 
+/// A group's share of what all groups of a node have.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    /// Rows that are kept although the shelf has them.
+    pub kept_bytes: usize,
+    /// Rows that are flushed at a time.
+    pub flush_bytes: u64,
+}
+
 /// The wishes of a group.
 #[derive(Default)]
 pub struct Out {
@@ -637,10 +646,12 @@ impl Group {
             Came::Opened(Err(error)) => self.core.halt_for(out, &error),
             Came::Applied {
                 bytes,
+                unflushed_bytes,
                 result,
                 filling,
                 marked,
             } => {
+                self.keeping.on_memory(unflushed_bytes);
                 if let Some(filling) = filling {
                     self.core.tell_filling(filling, out);
                 }
@@ -656,7 +667,7 @@ impl Group {
                     .on_page(now, position, sum, &mut self.core, out);
             }
             Came::Fetched { fetch, result } => match result {
-                Ok(rows) => self.leading.on_fetched(fetch, rows),
+                Ok(rows) => self.leading.on_fetched(fetch, rows, &self.core),
                 Err(error) => {
                     self.leading.on_fetch_failed(fetch);
                     self.core.halt_for(out, &error);
@@ -671,7 +682,10 @@ impl Group {
             Came::PageRead { client, page } => {
                 self.saving.on_page(client, page, &mut self.core, out);
             }
-            Came::Flushed(result) => self.keeping.on_flushed(&mut self.core, result, out),
+            Came::Flushed(result, unflushed_bytes) => {
+                self.keeping.on_memory(unflushed_bytes);
+                self.keeping.on_flushed(&mut self.core, result, out);
+            }
             Came::Compacted(result) => self.keeping.on_compacted(&mut self.core, result, out),
             Came::LookedAfter(Ok(())) => {}
             Came::LookedAfter(Err(error)) => self.core.halt_for(out, &error),
@@ -688,10 +702,11 @@ impl Group {
     }
 
     /// Does what can be done now.
-    pub fn settle(&mut self, now: Time, wall_ms: Option<u64>, kept_bytes: usize, out: &mut Out) {
+    pub fn settle(&mut self, now: Time, wall_ms: Option<u64>, share: Share, out: &mut Out) {
         self.settle_state(now, wall_ms, out);
         let applied = self.keeping.applied().frame;
-        self.leading.shrink(applied, kept_bytes);
+        self.leading.shrink(applied, share.kept_bytes);
+        self.core.bounds.flush_bytes = share.flush_bytes;
         self.saving.settle(&self.core, &mut self.looking, out);
         self.refilling.settle(&self.core, out);
     }

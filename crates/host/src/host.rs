@@ -13,7 +13,7 @@ use slots::Map;
 use ops::{Completion, Letter, MachineId, Op, Time, Token};
 
 use crate::bounds::Bounds;
-use crate::group::{Call, Glance, Group, Job, Out, Replier};
+use crate::group::{Call, Glance, Group, Job, Out, Replier, Share};
 use crate::jobs::{Came, Look, Shelves};
 use crate::machine::{Command, Machine, Outcome};
 
@@ -421,9 +421,13 @@ impl ops::Machine for Host {
         self.give_up_early();
         let wall_ms = self.wall_ms();
         let leading = self.groups().filter(|group| group.is_leading()).count();
-        let kept_bytes = self.config.bounds.kept_bytes_max / leading.max(1);
+        let bounds = self.config.bounds;
+        let share = Share {
+            kept_bytes: bounds.kept_bytes_max / leading.max(1),
+            flush_bytes: bounds.flush_share(self.groups.len()),
+        };
         for group in self.groups.values_mut() {
-            group.settle(now, wall_ms, kept_bytes, &mut self.out);
+            group.settle(now, wall_ms, share, &mut self.out);
             if looks {
                 group.look_after(&mut self.out);
             }

@@ -103,6 +103,8 @@ pub(crate) enum Came {
     Opened(Result<Opened, ShelfError>),
     Applied {
         bytes: u64,
+        /// The memory of all that is not flushed: more than what was said in the log, where rows are short or many are deleted at a time.
+        unflushed_bytes: u64,
         result: Result<Applied, ShelfError>,
         /// How far a restore has come, if that changed: the page that it goes on with, or none.
         filling: Option<Option<u64>>,
@@ -127,7 +129,8 @@ pub(crate) enum Came {
         client: u64,
         page: Result<Box<Saved>, ShelfError>,
     },
-    Flushed(Result<Applied, ShelfError>),
+    /// And the memory of what is not flushed still.
+    Flushed(Result<Applied, ShelfError>, u64),
     Compacted(Result<(), ShelfError>),
     LookedAfter(Result<(), ShelfError>),
     Removed(Result<(), ShelfError>),
@@ -178,7 +181,7 @@ impl std::fmt::Debug for Came {
             Came::Fetched { .. } => "Fetched",
             Came::Looked { .. } => "Looked",
             Came::PageRead { .. } => "PageRead",
-            Came::Flushed(_) => "Flushed",
+            Came::Flushed(..) => "Flushed",
             Came::Compacted(_) => "Compacted",
             Came::LookedAfter(_) => "LookedAfter",
             Came::Removed(_) => "Removed",
@@ -277,6 +280,7 @@ pub(crate) fn apply(shelf: &Arc<dyn Shelf>, load: Load) -> Work {
             });
         Came::Applied {
             bytes: load.bytes,
+            unflushed_bytes: shelf.figures().unflushed_bytes,
             filling: of_filling.filter(|_| applied.is_ok()),
             result: applied.map(|()| load.applied),
             // ‡ Before anything else is applied.
@@ -460,7 +464,10 @@ pub(crate) fn read_page(client: u64, mut saved: Box<Saved>, page_bytes: usize) -
 
 pub(crate) fn flush(shelf: &Arc<dyn Shelf>) -> Work {
     let shelf = shelf.clone();
-    Work::new(move || Came::Flushed(shelf.flush()))
+    Work::new(move || {
+        let result = shelf.flush();
+        Came::Flushed(result, shelf.figures().unflushed_bytes)
+    })
 }
 
 pub(crate) fn compact(shelf: &Arc<dyn Shelf>) -> Work {

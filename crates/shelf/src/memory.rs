@@ -200,10 +200,7 @@ impl Shelf for Memory {
         let state = self.lock();
         let on_media = self.media.lock();
         Figures {
-            unflushed_bytes: match on_media.state.applied == state.applied {
-                true => 0,
-                false => state.bytes(),
-            },
+            unflushed_bytes: state.bytes().abs_diff(on_media.state.bytes()),
             disk_bytes: on_media.state.bytes(),
             forgotten: state.forgotten.len() as u64,
         }

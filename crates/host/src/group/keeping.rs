@@ -12,8 +12,8 @@ use super::{Core, Out};
 use crate::bounds::Bounds;
 use crate::jobs;
 
-/// With so many times the bytes that are flushed at a time nothing more is applied.
-const MEMTABLES_MAX: u64 = 4;
+/// With so many times the bytes that are flushed at a time nothing more is applied: some are being flushed, and as many come.
+const MEMTABLES_MAX: u64 = 2;
 /// A full disk is looked at again after so long.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// A leader that answers from its memory applies as often: more comes meanwhile, and what is applied together wakes fewer threads.
@@ -39,6 +39,8 @@ pub struct Keeping {
     is_flushing: bool,
     compaction: Compaction,
     unflushed_bytes: u64,
+    /// The memory of what is not flushed.
+    memory: u64,
     /// Those of them that were there when the flush began.
     flushing_bytes: u64,
     flush_at: Option<Time>,
@@ -121,6 +123,11 @@ impl Keeping {
     /// Why nothing more is taken.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref().filter(|_| self.is_behind)
+    }
+
+    /// The shelf says how much memory all takes that is not flushed.
+    pub fn on_memory(&mut self, bytes: u64) {
+        self.memory = bytes;
     }
 
     /// The node asks whether its host is there.
@@ -228,7 +235,8 @@ impl Keeping {
             None => MEMTABLES_MAX,
             Some(_) => 1,
         };
-        self.is_behind = self.unflushed_bytes >= memtables_max * flush_bytes;
+        let unflushed = self.unflushed_bytes.max(self.memory);
+        self.is_behind = unflushed >= memtables_max * flush_bytes;
         let copying = core.copying.as_ref();
         let may_apply = copying.is_none_or(|copying| copying.may_apply(now, self.applied));
         let is_time = is_awaited || now >= self.apply_at;
@@ -257,9 +265,7 @@ impl Keeping {
             self.flush_at.get_or_insert(now + flush_after);
         }
         let is_due = match self.trouble {
-            None => {
-                self.unflushed_bytes >= flush_bytes || self.flush_at.is_some_and(|at| at <= now)
-            }
+            None => unflushed >= flush_bytes || self.flush_at.is_some_and(|at| at <= now),
             Some(_) => self.flush_at.is_some_and(|at| at <= now),
         };
         if is_due {
@@ -275,6 +281,7 @@ impl Keeping {
         if self.applied == self.durable && !self.has_rows {
             // A flush takes all that is there when its turn comes, and not only what was there when it was asked for.
             self.unflushed_bytes = 0;
+            self.memory = 0;
             self.trouble = None;
             return;
         }
