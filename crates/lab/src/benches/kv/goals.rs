@@ -64,6 +64,14 @@ impl Report {
         add("leader killed: median ms", true, 400.0, median);
         let max = failover.map(|failover| failover.max_ms);
         add("leader killed: longest ms", true, 1000.0, max);
+        for beside in &self.beside {
+            let what = format!(
+                "{} beside {}: p99 of that alone",
+                beside.op.name(),
+                beside.neighbour.name()
+            );
+            add(&what, true, 1.5, Some(beside.p99_ratio));
+        }
         let idle = self.idle.as_ref();
         let idle = idle.filter(|idle| idle.connections == IDLE);
         let added = idle.map(|idle| idle.added_mb);

@@ -16,10 +16,12 @@
 //! | `load` | what clients are to do, and what came of it |
 //! | `nodes`, `etcd`, `redis`, `turns` | we, and what we are compared with, in turns |
 //! | `roles`, `failover`, `idle` | CPU of each role, leaders that are killed, memory of connections |
+//! | `beside`, `neighbours` | what clients feel of others that misbehave |
 //! | `moved`, `apart` | slots that move, and replies about them |
 //! | `report`, `goals`, `shown` | what is reported, what is to be reached, as a table |
 
 mod apart;
+mod beside;
 mod book;
 mod client;
 mod connection;
@@ -33,6 +35,7 @@ mod goals;
 mod idle;
 pub(crate) mod load;
 pub(crate) mod moved;
+mod neighbours;
 pub(crate) mod nodes;
 mod redis;
 mod reply;
@@ -53,6 +56,7 @@ use bench::latency::rounded;
 use generator::{Generator, Length};
 use load::{Load, Op};
 use moved::Moves;
+use neighbours::Neighbour;
 use nodes::{NODES, Nodes};
 use report::{Cell, Report};
 use slots::Map;
@@ -79,6 +83,8 @@ Example: all loads, twice in turn, then five leaders killed
   logberg-lab bench kv --rivals /opt/rivals --failover 5
   logberg-lab bench kv --skip roles,rivals --seconds 2 --times 1
   logberg-lab bench kv --skip cells,roles --idle 10000
+Example: what clients feel of others that misbehave
+  logberg-lab bench kv --skip cells,roles --beside --times 5
 Example: a quarter of all slots moves, at half of full load and at rest
   logberg-lab bench kv --skip cells,roles --move";
 
@@ -110,6 +116,9 @@ pub struct Arguments {
     /// Open so many connections that say nothing, and measure the memory of their node
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     idle: Option<u32>,
+    /// Measure clients beside ones that read nothing, write large values, never end, or send a million commands
+    #[arg(long)]
+    beside: bool,
     /// Move a quarter of all slots to another group, at half of full load and at rest
     #[arg(long = "move")]
     moves: bool,
@@ -250,12 +259,14 @@ impl Arguments {
             roles: None,
             failover: None,
             idle: None,
+            beside: Vec::new(),
             moves: None,
             goals: Vec::new(),
             skipped: Vec::new(),
             machine,
         };
-        if self.does(Part::Cells) || self.failover.is_some() || self.idle.is_some() {
+        let asked = self.failover.is_some() || self.idle.is_some() || self.beside;
+        if self.does(Part::Cells) || asked {
             self.three_groups(scratch, &mut report)?;
         }
         if self.does(Part::Roles) {
@@ -292,6 +303,14 @@ impl Arguments {
         if let Some(times) = self.failover {
             watch.add_steps(u64::from(times));
             report.failover = Some(failover::measure(&nodes, self.keys, times, &watch)?);
+        }
+        if self.beside {
+            let turns = 2 * Neighbour::value_variants().len() as u64;
+            watch.add_steps(turns * u64::from(self.times));
+            let mut generator = self.filled(&nodes, &watch)?;
+            let length = Duration::from_secs_f64(self.seconds);
+            let how = (self.keys, length, self.times);
+            report.beside = beside::measure(&nodes, &mut generator, how, &watch)?;
         }
         drop(nodes);
         scratch.retire(&directory)

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use serde::Serialize;
 
+use super::beside::Beside;
 use super::failover::Failover;
 use super::goals::Goal;
 use super::idle::Idle;
@@ -31,6 +32,7 @@ pub struct Report {
     pub roles: Option<Vec<OfRoles>>,
     pub failover: Option<Failover>,
     pub idle: Option<Idle>,
+    pub beside: Vec<Beside>,
     pub moves: Option<Moves>,
     pub goals: Vec<Goal>,
     /// The ways to get the rivals that are not installed, and why others did not start.

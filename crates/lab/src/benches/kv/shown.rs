@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 
+use super::beside::Beside;
 use super::goals::Goal;
 use super::moved::UnderLoad;
 use super::report::{Cell, OfRival, Report};
@@ -71,6 +72,23 @@ impl Report {
                 idle.bytes_per_connection.to_string(),
             ];
             show::print(format!("\n{}", show::rows(&headings, vec![row])))?;
+        }
+        if !self.beside.is_empty() {
+            let headings = [
+                "beside",
+                "",
+                "p99 ms alone",
+                "beside",
+                "ratio",
+                "max ms alone",
+                "beside",
+                "his node's RSS MB before",
+                "at most",
+                "he did",
+                "errors",
+            ];
+            let rows = self.beside.iter().map(Beside::row).collect();
+            show::print(format!("\n{}", show::rows(&headings, rows)))?;
         }
         if let Some(moves) = &self.moves {
             let headings = [
