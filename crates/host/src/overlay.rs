@@ -21,13 +21,30 @@ pub struct Entry {
     pub frame: u64,
     /// `None`: there is no such row.
     pub value: Option<Vec<u8>>,
+    /// The number under which it is listed.
+    listed: u64,
 }
+
+/// A row in the order in which rows came. ‡ A row that is listed under another number by now is none of this place: one that stood there twice would never be
+/// found old.
+#[derive(Debug)]
+struct Listed {
+    frame: u64,
+    number: u64,
+    key: Arc<[u8]>,
+}
+
+/// So many deleted rows are kept though the shelf has them: whoever asks for a name again hears at once that nothing is there. With more, whoever looks
+/// for the first row behind many that are gone, as who pops from a queue does, would walk over all of them.
+const DELETED_MAX: usize = 4_096;
 
 #[derive(Debug, Default)]
 pub struct Overlay {
     rows: KeyMap<Arc<[u8]>, Entry>,
-    /// In the order in which they came: the frame, and the key.
-    order: VecDeque<(u64, Arc<[u8]>)>,
+    order: VecDeque<Listed>,
+    /// Rows that are none.
+    deleted: VecDeque<Listed>,
+    numbers: u64,
     /// Prefixes that were forgotten, and in which frame. ‡ They stay for as long as a write does.
     forgotten: Forgotten,
     bytes: usize,
@@ -60,8 +77,7 @@ impl Overlay {
 
     pub fn write(&mut self, frame: u64, key: &[u8], value: Option<&[u8]>) {
         self.begin(frame);
-        let value = value.map(<[u8]>::to_vec);
-        self.put(key, Entry { frame, value });
+        self.put(frame, key, value.map(<[u8]>::to_vec));
     }
 
     /// Takes all rows away whose keys begin so.
@@ -91,20 +107,38 @@ impl Overlay {
     /// Takes a row as the shelf had it after that frame.
     pub fn learn(&mut self, frame: u64, key: &[u8], value: Option<Vec<u8>>) {
         if self.rows.get(key).is_none() && !self.forgotten.covers(key) {
-            self.put(key, Entry { frame, value });
+            self.put(frame, key, value);
         }
     }
 
-    fn put(&mut self, key: &[u8], entry: Entry) {
-        let (own, frame): (Arc<[u8]>, u64) = (key.into(), entry.frame);
+    fn put(&mut self, frame: u64, key: &[u8], value: Option<Vec<u8>>) {
+        let is_deleted = value.is_none();
+        let before = self.rows.get(key);
+        let is_listed = before
+            .filter(|before| before.frame == frame && before.value.is_none() == is_deleted)
+            .map(|before| before.listed);
+        let own: Arc<[u8]> = key.into();
+        let listed = is_listed.unwrap_or_else(|| {
+            self.numbers += 1;
+            let listed = Listed {
+                frame,
+                number: self.numbers,
+                key: own.clone(),
+            };
+            match is_deleted {
+                true => self.deleted.push_back(listed),
+                false => self.order.push_back(listed),
+            }
+            self.numbers
+        });
+        let entry = Entry {
+            frame,
+            value,
+            listed,
+        };
         self.bytes += cost(key, &entry);
-        let before = self.rows.insert(own.clone(), entry);
-        if let Some(before) = &before {
-            self.bytes -= cost(key, before);
-        }
-        // ‡ Once for each frame: a row that stands in the order twice as its newest would never be found old.
-        if before.is_none_or(|before| before.frame != frame) {
-            self.order.push_back((frame, own));
+        if let Some(before) = self.rows.insert(own, entry) {
+            self.bytes -= cost(key, &before);
         }
     }
 
@@ -115,24 +149,51 @@ impl Overlay {
         if !self.forgotten.is_empty() {
             self.forgotten.remove_until(until);
         }
+        self.drop_deleted(until, DELETED_MAX);
+        self.drop_in_order(until, bytes_max);
+        if self.bytes > bytes_max {
+            self.drop_deleted(until, 0);
+        }
+    }
+
+    fn drop_deleted(&mut self, until: u64, left_max: usize) {
+        while self.deleted.len() > left_max
+            && let Some(listed) = self.deleted.pop_front_if(|listed| listed.frame <= until)
+        {
+            if self.stands(&listed) {
+                self.remove(&listed.key);
+            }
+        }
+    }
+
+    fn drop_in_order(&mut self, until: u64, bytes_max: usize) {
         // Each of them is looked at once at most.
         for _ in 0..self.order.len() {
             let has_room = self.bytes <= bytes_max;
             if has_room && self.order.len() <= 2 * self.rows.len() + 64 {
                 return;
             }
-            let Some((frame, key)) = self.order.pop_front_if(|(frame, _)| *frame <= until) else {
+            let Some(listed) = self.order.pop_front_if(|listed| listed.frame <= until) else {
                 return;
             };
-            if self.rows.get(&key).is_none_or(|row| row.frame != frame) {
-                continue;
+            match self.stands(&listed) {
+                // There is room: the order alone has grown long, by rows that were written again.
+                true if has_room => self.order.push_back(listed),
+                true => self.remove(&listed.key),
+                false => {}
             }
-            if has_room {
-                // It is the newest of its key, and there is room: the order alone has grown long, by rows that were written again.
-                self.order.push_back((frame, key));
-            } else if let Some(gone) = self.rows.remove(&key) {
-                self.bytes -= cost(&key, &gone);
-            }
+        }
+    }
+
+    /// Whether it is the newest of its key.
+    fn stands(&self, listed: &Listed) -> bool {
+        let row = self.rows.get(&listed.key);
+        row.is_some_and(|row| row.listed == listed.number)
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        if let Some(gone) = self.rows.remove(key) {
+            self.bytes -= cost(key, &gone);
         }
     }
 
@@ -219,6 +280,39 @@ mod tests {
         assert_eq!(value(&overlay, b"hot"), Some(Some(b"x".to_vec())));
         overlay.shrink(1, 0);
         assert_eq!((overlay.bytes(), overlay.order.len()), (0, 0));
+    }
+
+    #[test]
+    fn rows_that_are_gone_are_few_though_there_is_room() {
+        let mut overlay = Overlay::default();
+        overlay.write(1, b"stays", Some(b"x"));
+        for frame in 2..20_002_u64 {
+            let key = frame.to_be_bytes();
+            overlay.write(frame, &key, Some(b"x"));
+            overlay.write(frame, &key, None);
+            overlay.shrink(frame, 64 << 20);
+        }
+        let gone = overlay.range(Bound::Unbounded, Bound::Unbounded).count() - 1;
+        assert_eq!(gone, DELETED_MAX);
+        assert_eq!(value(&overlay, b"stays"), Some(Some(b"x".to_vec())));
+        assert_eq!(value(&overlay, &20_001_u64.to_be_bytes()), Some(None));
+        // What a read may not have seen stays, however much it is.
+        overlay.write(30_000, b"late", None);
+        overlay.shrink(29_999, 0);
+        assert_eq!(value(&overlay, b"late"), Some(None));
+        overlay.shrink(30_000, 0);
+        assert_eq!((overlay.bytes(), overlay.deleted.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_row_that_comes_and_goes_in_one_frame_is_found_old() {
+        let mut overlay = Overlay::default();
+        for value in [Some(b"x".as_slice()), None, Some(b"y"), None, Some(b"z")] {
+            overlay.write(1, b"a", value);
+        }
+        overlay.shrink(1, 0);
+        assert_eq!((overlay.bytes(), overlay.order.len()), (0, 0));
+        assert!(overlay.rows.get(b"a").is_none());
     }
 
     #[test]
