@@ -29,6 +29,8 @@ pub struct Line {
     pub bars: Vec<(f64, f64, f64)>,
     /// Somebody else's, beside which ours are drawn through.
     pub dashed: bool,
+    /// The name of a line whose colour it has, too.
+    pub like: String,
 }
 
 /// A limit, beyond which a plot is shaded.
@@ -53,6 +55,11 @@ pub struct Bars {
 }
 
 const SIZE: (u32, u32) = (760, 420);
+/// Names of lines stand beside a plot, where they hide nothing: a character, and the most of all of them.
+const CHARACTER: u32 = 7;
+const NAMES_MAX: u32 = 420;
+/// An axis in powers of ten is marked at the places that were measured, unless they are many.
+const PLACES_MAX: usize = 10;
 /// Colours that people who see few colours can tell apart too (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
@@ -103,6 +110,13 @@ impl Axis {
 type Corners = [(f64, f64); 2];
 
 impl Shade {
+    fn colour(&self) -> RGBAColor {
+        match self.published {
+            true => COLOURS[6].mix(0.2),
+            false => COLOURS[4].mix(0.25),
+        }
+    }
+
     /// The part of a plot that lies beyond it. `None`: nothing of it does.
     fn within(&self, x: &Range<f64>, y: &Range<f64>) -> Option<Corners> {
         let left = self.x.unwrap_or(x.start).max(x.start);
@@ -128,12 +142,44 @@ impl Lines {
             .iter()
             .filter_map(|shade| Some((shade, shade.within(&x, &y)?)))
             .collect();
-        draw(|area| match (self.x.log, self.y.log) {
-            (false, false) => self.draw(area, x, y, &shaded),
-            (false, true) => self.draw(area, x, y.log_scale(), &shaded),
-            (true, false) => self.draw(area, x.log_scale(), y, &shaded),
-            (true, true) => self.draw(area, x.log_scale(), y.log_scale(), &shaded),
+        let mut places: Vec<f64> = shown().map(|point| point.0).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        let size = (SIZE.0 + self.names_width(&shaded), SIZE.1);
+        draw(size, |area| {
+            let (area, beside) = area.split_horizontally(SIZE.0);
+            self.draw_names(&beside, &shaded)?;
+            let area = &area;
+            match (self.x.log, self.y.log, places.len() <= PLACES_MAX) {
+                (false, false, _) => self.draw(area, x, y, &shaded),
+                (false, true, _) => self.draw(area, x, y.log_scale(), &shaded),
+                (true, false, true) => {
+                    self.draw(area, x.log_scale().with_key_points(places), y, &shaded)
+                }
+                (true, true, true) => {
+                    let x = x.log_scale().with_key_points(places);
+                    self.draw(area, x, y.log_scale(), &shaded)
+                }
+                (true, false, false) => self.draw(area, x.log_scale(), y, &shaded),
+                (true, true, false) => self.draw(area, x.log_scale(), y.log_scale(), &shaded),
+            }
         })
+    }
+
+    /// The room that the names of lines and limits take.
+    fn names_width(&self, shaded: &[(&Shade, Corners)]) -> u32 {
+        let lines = self.lines.iter().filter(|line| !line.points.is_empty());
+        let names = lines.map(|line| &line.name);
+        let names = names.chain(shaded.iter().map(|(shade, _)| &shade.name));
+        let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
+        (longest as u32 * CHARACTER + 60).min(NAMES_MAX)
+    }
+
+    /// The colour of a line: of its own, or that of another one.
+    fn colour(&self, line: &Line) -> RGBColor {
+        let of = |name: &str| self.lines.iter().position(|other| other.name == name);
+        let at = of(&line.like).or_else(|| of(&line.name)).unwrap_or(0);
+        COLOURS[at % COLOURS.len()]
     }
 
     fn draw<X, Y>(&self, area: &Area, x: X, y: Y, shaded: &[(&Shade, Corners)]) -> Result<()>
@@ -161,21 +207,11 @@ impl Lines {
             .draw()
             .map_err(failed)?;
         for (shade, corners) in shaded {
-            let colour = match shade.published {
-                true => COLOURS[6].mix(0.2),
-                false => COLOURS[4].mix(0.25),
-            };
-            let rectangle = Rectangle::new(*corners, colour.filled());
-            chart
-                .draw_series([rectangle])
-                .map_err(failed)?
-                .label(&shade.name)
-                .legend(move |(x, y)| {
-                    Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
-                });
+            let rectangle = Rectangle::new(*corners, shade.colour().filled());
+            chart.draw_series([rectangle]).map_err(failed)?;
         }
-        let lines = self.lines.iter().zip(COLOURS.iter().cycle());
-        for (line, colour) in lines.filter(|(line, _)| !line.points.is_empty()) {
+        for line in self.lines.iter().filter(|line| !line.points.is_empty()) {
+            let colour = self.colour(line);
             let points = line.points.iter().copied();
             let points = points.filter(|(x, y)| self.x.shows(*x) && self.y.shows(*y));
             let bars = line.bars.iter().copied();
@@ -185,14 +221,9 @@ impl Lines {
             let bars =
                 bars.map(|(x, low, high)| PathElement::new([(x, low), (x, high)], colour.mix(0.6)));
             chart.draw_series(bars).map_err(failed)?;
-            let legend = |(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled());
             if line.dashed {
                 let dashes = DashedLineSeries::new(points, 6, 5, colour.stroke_width(2));
-                chart
-                    .draw_series(dashes)
-                    .map_err(failed)?
-                    .label(&line.name)
-                    .legend(legend);
+                chart.draw_series(dashes).map_err(failed)?;
                 continue;
             }
             let drawn = LineSeries::new(points, colour.filled().stroke_width(2));
@@ -202,26 +233,32 @@ impl Lines {
             } else {
                 0
             };
-            chart
-                .draw_series(drawn.point_size(marks))
-                .map_err(failed)?
-                .label(&line.name)
-                .legend(legend);
+            chart.draw_series(drawn.point_size(marks)).map_err(failed)?;
         }
-        // Such lines usually leave room there.
-        let legend = match (self.x.log, self.y.log) {
-            (true, true) => SeriesLabelPosition::LowerLeft,
-            (false, true) => SeriesLabelPosition::UpperLeft,
-            _ => SeriesLabelPosition::LowerRight,
-        };
-        chart
-            .configure_series_labels()
-            .position(legend)
-            .background_style(WHITE.mix(0.8))
-            .border_style(RGBColor(200, 200, 200))
-            .label_font(FONT)
-            .draw()
-            .map_err(failed)
+        Ok(())
+    }
+
+    /// Each line's name beside its colour, and each limit's.
+    fn draw_names(&self, area: &Area, shaded: &[(&Shade, Corners)]) -> Result<()> {
+        let lines = self.lines.iter().filter(|line| !line.points.is_empty());
+        let lines = lines.map(|line| (&line.name, self.colour(line).to_rgba(), line.dashed));
+        let shades = shaded
+            .iter()
+            .map(|(shade, _)| (&shade.name, shade.colour(), false));
+        for ((name, colour, is_dashed), y) in lines.chain(shades).zip((48..).step_by(18)) {
+            // As a dashed line, or as a box.
+            let marks = match is_dashed {
+                true => vec![[(6, y - 1), (11, y + 1)], [(15, y - 1), (20, y + 1)]],
+                false => vec![[(6, y - 5), (20, y + 5)]],
+            };
+            for mark in marks {
+                area.draw(&Rectangle::new(mark, colour.filled()))
+                    .map_err(failed)?;
+            }
+            area.draw(&Text::new(name.clone(), (26, y - 6), FONT))
+                .map_err(failed)?;
+        }
+        Ok(())
     }
 }
 
@@ -232,7 +269,7 @@ impl Bars {
             .iter()
             .map(|(_, parts)| parts.iter().sum::<f64>());
         let height = Axis::linear(self.unit).range(heights);
-        draw(|area| self.draw(area, height))
+        draw(SIZE, |area| self.draw(area, height))
     }
 
     fn draw(&self, area: &Area, height: Range<f64>) -> Result<()> {
@@ -291,10 +328,10 @@ impl Bars {
     }
 }
 
-fn draw(draws: impl FnOnce(&Area) -> Result<()>) -> Result<String> {
+fn draw(size: (u32, u32), draws: impl FnOnce(&Area) -> Result<()>) -> Result<String> {
     let mut svg = String::new();
     {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let area = SVGBackend::with_string(&mut svg, size).into_drawing_area();
         area.fill(&WHITE).map_err(failed)?;
         draws(&area)?;
         area.present().map_err(failed)?;

@@ -39,7 +39,7 @@ impl Run {
                 bars: cells
                     .map(|cell| (cell.x, cell.p10(), cell.p90_ms))
                     .collect(),
-                dashed: false,
+                ..Line::default()
             }
         };
         (!self.cells.is_empty()).then(|| self.lines("Time of a proposal", "ms", of_variant))
@@ -55,7 +55,7 @@ impl Run {
                 bars: rates
                     .map(|rate| (rate.x, rate.min_per_s, rate.max_per_s))
                     .collect(),
-                dashed: false,
+                ..Line::default()
             }
         };
         (!self.rates.is_empty()).then(|| self.lines("Commands a second", "per_s", of_variant))
@@ -77,6 +77,7 @@ impl Run {
                 name: format!("published {item}: {name}"),
                 points: its.map(|number| (number.x, number.value)).collect(),
                 dashed: true,
+                like: name.to_owned(),
                 ..Line::default()
             }
         }));

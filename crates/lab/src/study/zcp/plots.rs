@@ -197,6 +197,7 @@ impl Report {
                 name: format!("{size} B, published"),
                 points: published.slower_than(),
                 dashed: true,
+                like: format!("{size} B"),
                 ..Line::default()
             });
             ours.into_iter().chain(published)
