@@ -40,7 +40,7 @@ put 0644 "$here/logberg.sysusers" "$prefix/lib/sysusers.d/logberg.conf"
 put 0644 "$here/node.toml" "$prefix/share/doc/logberg/node.toml"
 put 0644 "$here/alerts.yaml" "$prefix/share/doc/logberg/alerts.yaml"
 # The documents keep their places beside one another, with all that they link to.
-for document in "$root"/*.md "$root/LICENSE" "$root"/docs/*.md "$root"/docs/decisions/*.md "$root"/clients/python/* \
+for document in "$root"/*.md "$root/LICENSE" "$root"/docs/*.md "$root"/docs/decisions/*.md "$root"/docs/figures/*.svg "$root"/docs/runs/*.json.gz "$root"/clients/python/* \
     "$root/crates/embed/examples/bank.rs" "$here/alerts.yaml"; do
     [ -d "$document" ] || put 0644 "$document" "$prefix/share/doc/logberg/${document#"$root"/}"
 done
