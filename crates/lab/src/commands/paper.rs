@@ -17,7 +17,8 @@ use crate::study::paper::Paper;
 The prose is written by hand. Between <!-- table RUN WHAT --> and <!-- end --> stands a table of the run docs/runs/RUN.json.gz, between
 <!-- figure RUN WHAT --> and <!-- end --> its plots, which are drawn into docs/figures. WHAT is a row of the catalogue (Z4, R22), or
 checks, times, rates, ratios, counts or groups; a third word is a quantile (times p99), a number or a name of one of several
-(figure zcp-grid Z8 100MBs), or all (times all). Each block ends with the run's file, its command, its commit and its machine.
+(figure zcp-grid Z8 100MBs), or all (times all). Of what a bench printed with --json there are values, or those below a key
+(table bench-auxiliary values figures). Each block ends with the run's file, its command, its commit and its machine.
 A test holds the page to what its runs give.
 
 Example: after a run was kept

@@ -10,13 +10,39 @@ use flate2::read::GzDecoder;
 use serde_json::Value;
 use terminal::exit::{Failure, Kind};
 
+use super::values;
 use crate::study::run::{Checked, Circumstances, FORMAT, Program, Run};
 use crate::study::zcp::report::{BENCH, Report};
 
-/// A run, or a grid, which has an object of its own.
+/// A run, or a grid or a bench, which have objects of their own.
 pub enum Kept {
     Run(Box<Run>),
     Grid(Box<Report>),
+    Bench(Box<Bench>),
+}
+
+/// What a bench printed with `--json`.
+pub struct Bench {
+    pub name: String,
+    pub said: Value,
+}
+
+impl Bench {
+    /// As other runs say it.
+    pub fn machine(&self) -> String {
+        let machine = &self.said["machine"];
+        let text = |key: &str| machine[key].as_str().unwrap_or("unknown").to_owned();
+        format!(
+            "{}: {} cores, {} GiB, Linux {}, {}, {}, load before {}",
+            text("at"),
+            machine["cores"],
+            machine["memory_bytes"].as_u64().unwrap_or(0) >> 30,
+            text("kernel"),
+            text("filesystem"),
+            text("congestion"),
+            machine["load_before"]
+        )
+    }
 }
 
 /// More than any run is.
@@ -42,6 +68,10 @@ impl Kept {
             let grid = serde_json::from_value(found).map_err(|error| no_run(path, &error))?;
             return Ok(Kept::Grid(grid));
         }
+        if let (Some(name), true) = (found["bench"].as_str(), found["machine"].is_object()) {
+            let name = name.to_owned();
+            return Ok(Kept::Bench(Box::new(Bench { name, said: found })));
+        }
         if let Some(format) = found["format"].as_str().filter(|format| *format != FORMAT) {
             let sentence =
                 format!("{shown} is of format {format:?}, and this program reads {FORMAT}");
@@ -51,17 +81,12 @@ impl Kept {
         Ok(Kept::Run(run))
     }
 
-    pub fn circumstances(&self) -> &Circumstances {
+    /// `None`: a bench, which says neither its arguments nor its program.
+    pub fn circumstances(&self) -> Option<(&Circumstances, &Program)> {
         match self {
-            Kept::Run(run) => &run.run,
-            Kept::Grid(grid) => &grid.run,
-        }
-    }
-
-    pub fn program(&self) -> &Program {
-        match self {
-            Kept::Run(run) => &run.program,
-            Kept::Grid(grid) => &grid.program,
+            Kept::Run(run) => Some((&run.run, &run.program)),
+            Kept::Grid(grid) => Some((&grid.run, &grid.program)),
+            Kept::Bench(_) => None,
         }
     }
 
@@ -69,6 +94,7 @@ impl Kept {
         match self {
             Kept::Run(run) => &run.checks,
             Kept::Grid(grid) => &grid.checks,
+            Kept::Bench(_) => &[],
         }
     }
 
@@ -76,6 +102,14 @@ impl Kept {
         match self {
             Kept::Run(run) => run.add_to(page),
             Kept::Grid(grid) => grid.add_to(page),
+            Kept::Bench(bench) => {
+                page.heading(&format!("bench {}", bench.name));
+                page.text(&bench.machine());
+                if let Some(table) = values::of(&bench.said, None) {
+                    page.table(&table.headings, &table.rows);
+                }
+                Ok(())
+            }
         }
     }
 }

@@ -47,8 +47,17 @@ fn escaped(text: &str) -> String {
 
 /// The file of a run, its command, its program and its machine, which begins with the date.
 pub fn origin(name: &str, kept: &Kept) -> String {
-    let run = kept.circumstances();
-    let program = kept.program();
+    let (run, program) = match (kept, kept.circumstances()) {
+        (_, Some(both)) => both,
+        (Kept::Bench(bench), None) => {
+            return format!(
+                "From [{name}](runs/{name}.json.gz): what `bench {}` printed with --json; {}.",
+                bench.name,
+                bench.machine()
+            );
+        }
+        (_, None) => return format!("From [{name}](runs/{name}.json.gz)."),
+    };
     let commit = match &program.commit {
         Some(commit) => format!("commit {commit}"),
         None => "a commit that it does not name".to_owned(),

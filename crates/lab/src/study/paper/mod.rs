@@ -12,12 +12,14 @@
 //! | `kept` | runs that are kept, compressed or not |
 //! | `blocks` | where blocks begin and end, and what they ask for |
 //! | `parts` | the tables and plots of a run, by the words that ask for them |
+//! | `values` | what a bench printed, as a table |
 //! | `markdown` | a table, and where a number comes from, as Markdown |
 
 mod blocks;
 pub mod kept;
 mod markdown;
 mod parts;
+mod values;
 
 use std::collections::BTreeMap;
 use std::fs;

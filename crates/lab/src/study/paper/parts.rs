@@ -9,12 +9,14 @@
 //! | `rates` | throughputs, by variant and place | throughputs |
 //! | `ratios`, `counts` | pairs, counts | |
 //! | `groups`, `groups 2` | figures of other kinds | the same |
+//! | `values`, `values figures` | of a bench: all numbers and words, or those below a key such as `figures` or `limits` | |
 
 use anyhow::Result;
 use terminal::exit::{Failure, Kind};
 
 use super::blocks::Block;
 use super::kept::Kept;
+use super::values;
 use crate::study::plots::Plot;
 use crate::study::run::{Cell, Run};
 use crate::study::tables::{self, Table};
@@ -43,6 +45,7 @@ pub fn known(kept: &Kept) -> Vec<String> {
             words.extend(grid.grids().iter().map(|grid| grid.row.to_owned()));
             words.extend(grid.plots().iter().map(|plot| plot.row.clone()));
         }
+        Kept::Bench(_) => return vec!["values".to_owned()],
         Kept::Run(run) => {
             for (word, is_there) in [
                 ("times", !run.cells.is_empty()),
@@ -82,9 +85,14 @@ pub fn tables(kept: &Kept, block: &Block) -> Result<Vec<Part>> {
                 .collect()
         }
         Kept::Run(run) => of_run(run, block),
+        Kept::Bench(bench) => {
+            let wanted = (block.what == "values").then(|| values::of(&bench.said, block.part));
+            let found = wanted.flatten().map(|table| Part::new("", table));
+            found.into_iter().collect()
+        }
     };
     let mut all: Vec<Part> = all;
-    if let Some(number) = number(block) {
+    if let (Some(number), false) = (number(block), matches!(kept, Kept::Bench(_))) {
         all = all.into_iter().skip(number - 1).take(1).collect();
     }
     if all.is_empty() && number(block).is_none() {
@@ -192,6 +200,7 @@ pub fn plots(kept: &Kept, block: &Block) -> Result<Vec<Plot>> {
     let mut all = match kept {
         Kept::Grid(grid) => grid.plots(),
         Kept::Run(run) => plots_of(run, block.what, kept),
+        Kept::Bench(_) => Vec::new(),
     };
     all.retain(|plot| plot.row == block.what);
     if let Some(part) = block.part {
