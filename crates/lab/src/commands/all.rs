@@ -139,7 +139,7 @@ impl Arguments {
 
     /// Returns what it left, if it came to its end.
     fn one(&self, program: &Path, experiment: &'static str) -> Result<Option<PathBuf>> {
-        let name = experiment.replace(" --", "-").replace(' ', "-");
+        let name = experiment.replace(" --", "-").replace([' ', ','], "-");
         let json = self.to.join(format!("{name}.json"));
         let file =
             File::create(&json).with_context(|| format!("cannot write {}", json.display()))?;
