@@ -18,10 +18,6 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches};
 use terminal::{exit, program};
 
-/// Memory that was needed once is given back. The system's allocator kept a gigabyte of what large requests had taken, in the arenas of threads.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// As it names itself where something went wrong.
 const NAME: &str = env!("CARGO_BIN_NAME");
 

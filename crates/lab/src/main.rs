@@ -27,10 +27,6 @@ use terminal::{exit, program};
 /// An example of its own that is measured here (`bench instructions`) calls it so.
 extern crate paxos as logberg_paxos;
 
-/// Memory that was needed once is given back. The system's allocator kept a gigabyte of what large requests had taken, in the arenas of threads.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// As it names itself where something went wrong.
 const NAME: &str = env!("CARGO_BIN_NAME");
 
