@@ -18,7 +18,7 @@ pub struct Bounds {
     pub waiting_max: usize,
     /// Bytes that are applied, in the log or in memory, before they are flushed. With twice as much nothing more is applied.
     pub flush_bytes: u64,
-    /// What is not flushed of all groups of a node: each flushes at its share of half of it, or at the bytes above if these are fewer.
+    /// The bytes of all groups of a node that are not flushed: each flushes at its share of half of it, or at the bytes above if these are fewer.
     pub unflushed_bytes_max: u64,
     /// A state is flushed so long after something was applied, also where it is few bytes.
     pub flush_after: Duration,

@@ -138,8 +138,8 @@ struct Core {
     attached: u64,
     /// The last word to the node.
     told: Option<Stand>,
-    /// That the state goes no further for now.
-    told_stuck: bool,
+    /// Why the state goes no further for now, if that was said.
+    told_stuck: Option<String>,
     /// The page that a restore goes on with.
     told_filling: Option<u64>,
     /// Why this replica does nothing any more.
@@ -289,7 +289,7 @@ impl Group {
             was_damaged: false,
             attached: 0,
             told: None,
-            told_stuck: false,
+            told_stuck: None,
             told_filling: None,
             halted: None,
             is_gone: false,
@@ -554,9 +554,9 @@ impl Group {
     fn open_later(&mut self, now: Time, error: &ShelfError, out: &mut Out) {
         _ = self.give_up();
         self.open_at = Some(now + AGAIN_AFTER);
-        if !self.core.told_stuck {
-            self.core.told_stuck = true;
-            let why = with_remedy(error);
+        let why = with_remedy(error);
+        if self.core.told_stuck.as_ref() != Some(&why) {
+            self.core.told_stuck = Some(why.clone());
             tracing::warn!(log = %self.core.name, "the state of {} cannot be opened for now: {why}", self.core.name);
             self.core.wish(out, Wish::Stuck { why: Some(why) });
         }
@@ -791,8 +791,8 @@ impl Group {
         }
         let why = self.keeping.trouble().or(self.keeping.stuck());
         let why = why.map(str::to_owned);
-        if why.is_some() != self.core.told_stuck {
-            self.core.told_stuck = why.is_some();
+        if why != self.core.told_stuck {
+            self.core.told_stuck.clone_from(&why);
             self.core.wish(out, Wish::Stuck { why });
         }
     }

@@ -448,11 +448,13 @@ impl Leading {
                 None => self.execute_one(waiting, wall_ms, core, &mut round),
             }
         }
-        // ‡ Also with an overlay that is full: it stays so until the command is done whose rows came first, for nothing may leave that they are older than.
-        let has_room = match mutation::is(Mutation::LargeWaitsForItself) {
-            true => self.has_room(core),
-            false => self.has_room_in_log(core),
-        };
+        // ‡ Also with an overlay that is full of what came since one of them began to read: nothing of it may leave until that one is done. Where it is full
+        // since the shelf takes nothing, they wait as others do.
+        let is_held = self
+            .read_from(&round.pending)
+            .is_some_and(|from| from < round.applied);
+        let is_held = is_held && !mutation::is(Mutation::LargeWaitsForItself);
+        let has_room = self.has_room(core) || (is_held && self.has_room_in_log(core));
         if has_room && answers + round.seen_bytes < ANSWERS_BYTES_MAX {
             self.go_on_with_large(wall_ms, core, &mut round);
         }

@@ -269,13 +269,18 @@ impl Leading {
         self.again(all.map(|waiting| (waiting.number, waiting.call)));
     }
 
+    /// The frame that was applied when the oldest read began that is under way.
+    pub(super) fn read_from(&self, pending: &Pending) -> Option<u64> {
+        let fetching = self.fetching.values().map(|(from, _)| *from);
+        let here = self.fetched.iter().chain(&pending.calls);
+        let all = fetching.chain(here.filter_map(|waiting| waiting.from));
+        all.min()
+    }
+
     /// Lets rows go that the shelf has, and no read that is under way may have missed.
     pub fn shrink(&mut self, applied: u64, kept_bytes: usize) {
-        let fetching = self.fetching.values().map(|(from, _)| *from);
-        let here = self.fetched.iter().chain(&self.pending.calls);
-        let oldest = fetching.chain(here.filter_map(|waiting| waiting.from));
-        let oldest = oldest
-            .min()
+        let oldest = self
+            .read_from(&self.pending)
             .filter(|_| !mutation::is(Mutation::HostForgetsLaterWrites));
         let until = oldest.unwrap_or(u64::MAX).min(applied);
         self.kept_bytes = kept_bytes;

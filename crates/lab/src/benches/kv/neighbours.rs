@@ -58,7 +58,7 @@ impl Neighbour {
         }
     }
 
-    /// What has to be there before he comes.
+    /// Writes the value that has to be there before he comes.
     pub fn prepare(self, place: &Place) -> Result<()> {
         if self != Neighbour::NeverReads {
             return Ok(());
