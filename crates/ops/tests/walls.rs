@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 38] = [
+const ARROWS: [(&str, &[&str]); 39] = [
     // Crates that decide.
     ("access", &[]),
     ("tickets", &["access"]),
@@ -52,6 +52,7 @@ const ARROWS: [(&str, &[&str]); 38] = [
     ("shelf", &[]),
     ("splice", &[]),
     ("pmem", &[]),
+    ("heap", &[]),
     ("uring", &["ops"]),
     ("linux", &["ops", "pmem", "splice", "uring"]),
     (
@@ -82,6 +83,7 @@ const ARROWS: [(&str, &[&str]); 38] = [
             "client",
             "door",
             "formats",
+            "heap",
             "host",
             "http-door",
             "letters",

@@ -291,6 +291,7 @@ impl Arguments {
         if print {
             return show::print(settings.effective().to_toml()?.trim_end());
         }
+        heap::give_back_large_blocks();
         let voters_max = match &carry {
             Some(carry) if carry.pace() > 1 => VOTERS_OF_SLOW_NODES_MAX,
             _ => VOTERS_MAX,
