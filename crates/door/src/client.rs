@@ -11,13 +11,16 @@ use paxos::mutation::{self, Mutation};
 use resp::{Limits, Parser, Protocol, Value, encode};
 
 use crate::counts::fate_of_value;
+use crate::large::{Large, VALUE_BYTES_MAX};
 use crate::unanswered::Unanswered;
 
 /// A connection is not read while so many of its commands are unanswered …
 const UNANSWERED_MAX: usize = 1_024;
-/// … or so many bytes unsent.
+/// … or so many bytes unsent, those of the replies to come among them.
 const UNSENT_MAX: usize = 1 << 20;
-/// The longest argument: all that a command writes has room in one frame.
+/// A new connection has so many commands under way, and one more with each reply: nobody knows yet how large its replies are.
+const UNANSWERED_FIRST: usize = 16;
+/// The longest argument of a command whose value does not go ahead: all that it writes has room in one frame.
 pub const BULK_BYTES_MAX: usize = 6 << 20;
 /// The commands of one transaction, in bytes.
 const QUEUED_BYTES_MAX: usize = BULK_BYTES_MAX;
@@ -29,7 +32,7 @@ const KEPT_BYTES: usize = 4 << 10;
 
 pub fn limits() -> Limits {
     Limits {
-        bulk_bytes_max: BULK_BYTES_MAX,
+        bulk_bytes_max: VALUE_BYTES_MAX,
         ..Limits::default()
     }
 }
@@ -131,6 +134,8 @@ pub struct Client {
     pub said: Option<Said>,
     /// The group of the commands that are not answered.
     pub group: Option<String>,
+    /// Its large value that is on its way. Nothing further is taken meanwhile.
+    pub large: Option<Large>,
     input: Vec<u8>,
     /// The bytes of it that its door has counted.
     pub counted: usize,
@@ -140,12 +145,18 @@ pub struct Client {
     replies: VecDeque<Reply>,
     /// The bytes of those that are here.
     replies_bytes: usize,
+    /// So many of its commands may be unanswered at present.
+    window: usize,
+    /// Its latest replies had about so many bytes at most. Those to come are taken to be as large.
+    expected_bytes: usize,
     /// The number of the first of them.
     first: u64,
     out: Vec<u8>,
     /// The lengths of what is being sent.
     sending: VecDeque<usize>,
     is_receiving: bool,
+    /// More of its requests are here than were taken at once. ‡ Nothing is received before they are taken: else what waits has no bound.
+    pub has_more: bool,
     /// Nothing more is read; it is closed when all is answered and sent.
     is_ending: bool,
 }
@@ -171,16 +182,20 @@ impl Client {
             unanswered: Unanswered::default(),
             said: None,
             group: None,
+            large: None,
             input: Vec::new(),
             counted: 0,
             counted_unsent: 0,
             parser: Some(Parser::new(limits())),
             replies: VecDeque::new(),
             replies_bytes: 0,
+            window: UNANSWERED_FIRST,
+            expected_bytes: 0,
             first: 0,
             out: Vec::new(),
             sending: VecDeque::new(),
             is_receiving: false,
+            has_more: false,
             is_ending: false,
         }
     }
@@ -196,7 +211,8 @@ impl Client {
     pub fn input_bytes(&self) -> usize {
         let held = self.parser.as_ref().map_or(0, Parser::held_bytes);
         let queued = self.transaction.as_ref().map_or(0, Transaction::held_bytes);
-        self.input.len() + held + queued
+        let large = self.large.as_ref().map_or(0, Large::held_bytes);
+        self.input.len() + held + queued + large
     }
 
     /// Lends what came, and how to read it, until [`Client::give_back`].
@@ -228,15 +244,24 @@ impl Client {
         self.out.len() + self.sending.iter().sum::<usize>() + self.replies_bytes
     }
 
-    /// Whether a further request is taken.
+    /// Whether a further request is taken. Replies take memory until their client has taken them, so few are made ahead where they are large.
     pub fn takes_more(&self) -> bool {
-        let unsent = self.out.len() + self.sending.iter().sum::<usize>();
-        !self.is_ending && self.replies.len() < UNANSWERED_MAX && unsent < UNSENT_MAX
+        let to_come = self.replies.len() * self.expected_bytes;
+        !self.is_ending
+            && self.large.is_none()
+            && self.replies.len() < self.window
+            && self.unsent_bytes() + to_come < UNSENT_MAX
+    }
+
+    /// Takes note of how large a reply was.
+    fn expect(&mut self, bytes: usize) {
+        let before = self.expected_bytes;
+        self.expected_bytes = bytes.max(before - before.div_ceil(8));
     }
 
     /// Whether more is to be received, and is not yet asked for.
     pub fn begins_to_receive(&mut self) -> bool {
-        let begins = !self.is_receiving && self.takes_more();
+        let begins = !self.is_receiving && !self.has_more && self.takes_more();
         self.is_receiving |= begins;
         begins
     }
@@ -251,6 +276,7 @@ impl Client {
         let mut bytes = Vec::new();
         encode(value, self.protocol, &mut bytes);
         if self.wants_next() {
+            self.expect(bytes.len());
             self.replies_bytes += bytes.len();
             self.replies.push_back(Reply::Here(bytes));
         }
@@ -284,6 +310,7 @@ impl Client {
 
     /// The reply of that number; `None` if there will be none.
     pub fn on_answer(&mut self, number: u64, bytes: Option<Vec<u8>>) {
+        self.expect(bytes.as_ref().map_or(0, Vec::len));
         let at = number.wrapping_sub(self.first) as usize;
         if let Some(reply) = self.replies.get_mut(at) {
             let is_wanted = !matches!(reply, Reply::Awaited { is_wanted: false });
@@ -328,6 +355,7 @@ impl Client {
             }
             self.replies.pop_front();
             self.first += 1;
+            self.window = UNANSWERED_MAX.min(self.window + 1);
         }
         self.group = None;
     }
@@ -441,6 +469,42 @@ mod tests {
         });
         assert!(queue(&mut client, &[b"PING"]));
         assert_eq!(held(&client), 0);
+    }
+
+    #[test]
+    fn few_commands_with_large_replies_are_under_way() {
+        let mut client = client();
+        let under_way = |client: &mut Client| {
+            let numbers: Vec<u64> = std::iter::from_fn(|| {
+                let takes = client.takes_more();
+                takes.then(|| client.await_answer())
+            })
+            .collect();
+            numbers
+        };
+        let answered = |client: &mut Client, numbers: Vec<u64>, bytes: usize| {
+            for number in numbers {
+                client.on_answer(number, Some(vec![0; bytes]));
+            }
+            _ = client.take_output();
+        };
+        let first = under_way(&mut client);
+        assert_eq!(first.len(), UNANSWERED_FIRST);
+        answered(&mut client, first, 100 << 10);
+        assert!(!client.takes_more(), "1.6 MiB are not taken");
+        client.on_sent();
+        let second = under_way(&mut client);
+        assert_eq!(second.len(), 11, "1.1 MiB");
+        answered(&mut client, second, 1);
+        client.on_sent();
+        // Small replies let it go on as before, and further.
+        for _ in 0..20 {
+            let some = under_way(&mut client);
+            assert!(!some.is_empty());
+            answered(&mut client, some, 5);
+            client.on_sent();
+        }
+        assert_eq!(under_way(&mut client).len(), UNANSWERED_MAX);
     }
 
     #[test]

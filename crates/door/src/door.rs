@@ -4,10 +4,12 @@ mod asking;
 mod counting;
 mod migrating;
 mod nothing;
+mod preparing;
 mod taking;
 mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
@@ -23,6 +25,7 @@ use crate::client::Client;
 use crate::counts::Counts;
 use crate::groups::Groups;
 use crate::guard::Guard;
+use crate::large::Ahead;
 use crate::moving::Moving;
 use crate::slots::Slots;
 use crate::slow::SlowLog;
@@ -33,6 +36,8 @@ const INPUT_BYTES_MAX: usize = 256 << 20;
 /// The bytes of replies that clients have not taken, of all together.
 const UNSENT_BYTES_MAX: usize = 256 << 20;
 const CLIENTS_MAX: usize = 10_000;
+/// So many requests of one client are taken before others have their turn: each waits for those of others, not for a long pipeline.
+const TAKEN_AT_ONCE: usize = 64;
 /// Without a leader for longer a group's slots are not served: an election has ended by then.
 const ELECTED_WITHIN: Duration = Duration::from_secs(2);
 /// Clients are there for so long behind their last command.
@@ -56,6 +61,7 @@ pub struct DoorConfig {
     /// Where the node tells who may do what; nobody is asked for anything where it tells nothing.
     pub rights: Option<Arc<RightsBoard>>,
     pub system: System,
+    pub ahead: Ahead,
 }
 
 /// The things that the door asks of the system at once. ‡ Nothing is decided by it: it is for figures alone.
@@ -82,6 +88,8 @@ struct Came {
     client: u64,
     number: u64,
     slot: u16,
+    /// It was a piece of the command's value.
+    is_piece: bool,
     outcome: Outcome,
 }
 
@@ -120,6 +128,9 @@ pub struct Door {
     tell: Sender<Came>,
     told: Receiver<Came>,
     spreads: BTreeMap<(u64, u64), Spread>,
+    /// The last number under which a value went ahead. Nobody else's values have the same.
+    ticket: u64,
+    ahead: Ahead,
     expire_at: Time,
     /// By group: the slot where the next look begins. `None`: one is under way.
     expire_from: BTreeMap<String, Option<u16>>,
@@ -137,6 +148,8 @@ pub struct Door {
     slow: SlowLog,
     /// When what is taken now was taken.
     taken_at: Time,
+    /// The place in its request of a value that is to go ahead.
+    is_to_go_ahead: Option<Range<usize>>,
     stopping: bool,
 }
 
@@ -172,6 +185,8 @@ impl Door {
             tell,
             told,
             spreads: BTreeMap::new(),
+            ticket: config.seed.rotate_left(32),
+            ahead: config.ahead,
             expire_at: now,
             expire_from: BTreeMap::new(),
             tell_expired,
@@ -185,12 +200,18 @@ impl Door {
             counts: Counts::new(config.figures),
             slow: SlowLog::default(),
             taken_at: now,
+            is_to_go_ahead: None,
             stopping: false,
         }
     }
 
     pub fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// Whether clients have asked for something just now.
+    fn is_loaded(&self, now: Time) -> bool {
+        self.asked_at.is_some_and(|at| now < at + LOADED_FOR)
     }
 
     fn accept(&mut self, conn: ConnId, peer: String, by_handshake: Shown) {
@@ -222,20 +243,29 @@ impl Door {
         self.host.forget_order(id);
     }
 
-    /// Takes what a client's bytes ask for, as long as it may.
+    /// Takes what a client's bytes ask for, as long as it may. It is ready again where that is more than is taken at once.
     fn serve(&mut self, now: Time, id: u64) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        let Some((mut parser, input)) = client.take_input() else {
+        let Some((mut parser, mut input)) = client.take_input() else {
             return;
         };
         self.taken_at = (self.system.now)(now);
-        let mut done = 0;
-        while self.clients.get(&id).is_some_and(Client::takes_more) {
+        let (mut done, mut taken) = (0, 0);
+        while self.clients.get(&id).is_some_and(Client::takes_more) && taken < TAKEN_AT_ONCE {
+            taken += 1;
             let rest = input.get(done..).unwrap_or_default();
             match self.next(now, id, &mut parser, rest) {
-                Ok(Some(length)) => done += length,
+                Ok(Some(length)) => {
+                    done += length;
+                    if let Some(place) = self.is_to_go_ahead.take() {
+                        let rest = input.split_off(done);
+                        let begin = done - length;
+                        self.send_ahead(now, id, input, begin + place.start..begin + place.end);
+                        (input, done) = (rest, 0);
+                    }
+                }
                 Ok(None) => break,
                 Err(wrong) => {
                     if let Some(client) = self.clients.get_mut(&id) {
@@ -249,6 +279,10 @@ impl Door {
             }
         }
         if let Some(client) = self.clients.get_mut(&id) {
+            client.has_more = taken == TAKEN_AT_ONCE && client.takes_more();
+            if client.has_more {
+                self.ready.insert(id);
+            }
             client.give_back(parser, input, done);
         }
         self.count_input(id);
@@ -269,7 +303,10 @@ impl Door {
                 let words: Vec<&[u8]> = request.arguments().collect();
                 let length = request.length();
                 match self.take(now, id, &words) {
-                    Next::Taken => Some(length),
+                    Next::Taken => {
+                        self.find_value(id, rest, &words);
+                        Some(length)
+                    }
                     Next::Waits => {
                         *parser = Parser::new(crate::client::limits());
                         None
@@ -441,7 +478,7 @@ impl Machine for Door {
             self.host.on_time(now);
             self.take_outcomes(now);
         }
-        let is_loaded = self.asked_at.is_some_and(|at| now < at + LOADED_FOR);
+        let is_loaded = self.is_loaded(now);
         self.settle_wanted(now);
         if self.moving.settle(now, &mut self.host, is_loaded) {
             self.host.on_time(now);

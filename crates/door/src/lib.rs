@@ -14,10 +14,11 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `door` | the machine: connections; in its folder what becomes of a request: `taking`, `transactions`, `asking`, `counting` |
+//! | `door` | the machine: connections; in its folder what becomes of a request: `taking`, `transactions`, `asking`, `preparing`, `counting` |
 //! | `client` | one connection: what came, in which order it is answered |
 //! | `answers` | what the door says itself: CLUSTER, HELLO, INFO |
 //! | `groups` | which slots each group serves, and who leads it |
+//! | `large` | values that go ahead of their command, in pieces |
 //! | `spread` | commands without a key, on all groups that are led here |
 //! | `slots` | the groups' machine: commands on the rows of slots, and how these are handed over |
 //! | `moving` | slots on their way: which group copies what from which, and the words between them |
@@ -34,6 +35,7 @@ mod counts;
 mod door;
 mod groups;
 mod guard;
+mod large;
 mod moving;
 mod order;
 mod pressed;
@@ -46,6 +48,7 @@ mod watched;
 
 pub use client::BULK_BYTES_MAX;
 pub use door::{Door, DoorConfig, System};
+pub use large::{Ahead, VALUE_BYTES_MAX};
 pub use slots::Slots;
 
 /// The steps of a group's machine by which slots are handed over, for whoever looks at them from outside.

@@ -9,6 +9,8 @@
 //! keys   4 │ slot u16 │ map u8 │ count u32                      so many keys of the slot; all ones: how many there are
 //! watch  5 │ protocol u8 │ map u8 │ client u64 │ words        from now on the client hears of changes of these keys
 //! move   6 │ word                                       a step of handing slots over (crate::moving::words); its answer is a word, too
+//! piece  7 │ map u8 │ ticket u64 │ at u64 │ key │ bytes        a piece of a value that is sent ahead (crate::large)
+//! named  8 │ ticket u64 │ bytes u64 │ protocol u8 │ map u8 │ words     like run, on the value that was sent ahead
 //! step   = 0 │ words                                   a command
 //!        = 1 │ length u32 │ bytes                      the reply of what the door answers itself, in RESP 3
 //! words  = count u32 │ (length u32 │ bytes) …
@@ -16,6 +18,7 @@
 //!
 //! An order never leaves its process: it is executed where it was made, and the log holds what it wrote.
 
+use kv::Prepared;
 use resp::{Decoder, Protocol, Value, encode};
 
 use crate::client::BULK_BYTES_MAX;
@@ -52,6 +55,15 @@ pub enum Order<'a> {
         protocol: Protocol,
         by_map: ByMap,
         words: Words<'a>,
+        /// The value that was sent ahead, in the place of the word of the command's own.
+        prepared: Option<Prepared>,
+    },
+    Piece {
+        by_map: ByMap,
+        ticket: u64,
+        at: u64,
+        key: &'a [u8],
+        bytes: &'a [u8],
     },
     Exec {
         protocol: Protocol,
@@ -141,6 +153,34 @@ pub fn run<'a>(
 ) -> Vec<u8> {
     let mut out = vec![1, number_of(protocol), by_map.to_byte()];
     put_words(&mut out, words);
+    out
+}
+
+/// Like [`run`], on a value that was sent ahead.
+pub fn named<'a>(
+    prepared: Prepared,
+    protocol: Protocol,
+    by_map: ByMap,
+    words: impl ExactSizeIterator<Item = &'a [u8]>,
+) -> Vec<u8> {
+    let mut out = vec![8];
+    out.extend_from_slice(&prepared.ticket.to_le_bytes());
+    out.extend_from_slice(&prepared.bytes.to_le_bytes());
+    out.extend_from_slice(&[number_of(protocol), by_map.to_byte()]);
+    put_words(&mut out, words);
+    out
+}
+
+/// A piece of a value, of this key, from this place on.
+pub fn piece(by_map: ByMap, (ticket, at): (u64, u64), key: &[u8], bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(32 + key.len() + bytes.len());
+    out.extend_from_slice(&[7, by_map.to_byte()]);
+    out.extend_from_slice(&ticket.to_le_bytes());
+    out.extend_from_slice(&at.to_le_bytes());
+    for word in [key, bytes] {
+        out.extend_from_slice(&(word.len() as u32).to_le_bytes());
+        out.extend_from_slice(word);
+    }
     out
 }
 
@@ -258,6 +298,26 @@ impl<'a> Order<'a> {
                 protocol: rest.protocol()?,
                 by_map: rest.by_map()?,
                 words: rest.words()?,
+                prepared: None,
+            },
+            [8] => {
+                let prepared = Prepared {
+                    ticket: rest.take().map(u64::from_le_bytes)?,
+                    bytes: rest.take().map(u64::from_le_bytes)?,
+                };
+                Order::Run {
+                    protocol: rest.protocol()?,
+                    by_map: rest.by_map()?,
+                    words: rest.words()?,
+                    prepared: Some(prepared),
+                }
+            }
+            [7] => Order::Piece {
+                by_map: rest.by_map()?,
+                ticket: rest.take().map(u64::from_le_bytes)?,
+                at: rest.take().map(u64::from_le_bytes)?,
+                key: rest.bytes()?,
+                bytes: rest.bytes()?,
             },
             [2] => Order::Exec {
                 protocol: rest.protocol()?,
@@ -306,6 +366,28 @@ mod tests {
             protocol,
             by_map,
             words: words.clone(),
+            prepared: None,
+        };
+        assert_eq!(Order::decode(&bytes), Some(expected));
+        let prepared = Prepared {
+            ticket: 7,
+            bytes: 1 << 33,
+        };
+        let bytes = named(prepared, protocol, by_map, words.iter().copied());
+        let expected = Order::Run {
+            protocol,
+            by_map,
+            words: words.clone(),
+            prepared: Some(prepared),
+        };
+        assert_eq!(Order::decode(&bytes), Some(expected));
+        let bytes = piece(by_map, (7, 1 << 33), b"k", b"\r\n");
+        let expected = Order::Piece {
+            by_map,
+            ticket: 7,
+            at: 1 << 33,
+            key: b"k",
+            bytes: b"\r\n",
         };
         assert_eq!(Order::decode(&bytes), Some(expected));
         let owned: Vec<Vec<u8>> = words.iter().map(|word| word.to_vec()).collect();

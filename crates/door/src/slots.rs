@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use host::{Machine, State, Stop};
 use kv::{
-    Bounds, Context, Executed, Halt, Life, Rows as _, SLOTS, count_keys, keys_of, lookup, slot_of,
-    some_keys, take_expired,
+    Bounds, Context, Executed, Halt, Life, Prepared, Rows as _, SLOTS, count_keys, keys_of, lookup,
+    slot_of, some_keys, take_expired,
 };
 use paxos::mutation::{self, Mutation};
 use resp::{Protocol, Value, encode};
@@ -53,17 +53,29 @@ impl Machine for Slots {
             return Err(Stop::refused("this is no order of a door"));
         };
         let (protocol, reply) = match order {
+            Order::Piece {
+                by_map,
+                ticket,
+                at,
+                key,
+                bytes,
+            } => {
+                let place = (ticket, at, key);
+                let is_there = put_piece(state, self.beside(by_map), place, bytes)?;
+                (Protocol::Resp2, Value::Integer(i64::from(is_there)))
+            }
             Order::Run {
                 protocol,
                 by_map,
                 words,
+                prepared,
             } => {
                 let mut changed = Changed::default();
                 let mut left = Bounds::default().reply_bytes_max;
                 let reply = run(
                     state,
                     (protocol, self.beside(by_map)),
-                    &words,
+                    (&words, prepared),
                     &mut changed,
                     &mut left,
                 )?;
@@ -247,7 +259,7 @@ fn slot_of_words(words: &[&[u8]]) -> Option<u16> {
 fn run(
     state: &mut State<'_>,
     (protocol, beside): (Protocol, Beside<'_>),
-    words: &[&[u8]],
+    (words, prepared): (&[&[u8]], Option<Prepared>),
     changed: &mut Changed,
     left: &mut usize,
 ) -> Result<Value, Stop> {
@@ -284,6 +296,7 @@ fn run(
     let leaving: Vec<(u16, u64)> = leaving.collect();
     let mut context = Context::new(protocol, &lives);
     context.bounds.reply_bytes_max = *left;
+    context.prepared = prepared;
     let Executed {
         reply,
         wrote,
@@ -312,10 +325,8 @@ fn run(
     if let Some((slot, used)) = of_slot
         && wrote
         && flushed.is_empty()
-        && !used.has_keys
     {
-        let has_keys = true;
-        Used { has_keys, ..used }.save(&mut OfGroup(state), slot)?;
+        note_keys(state, slot, used)?;
     }
     if saw_expired && !wrote && !mutation::is(Mutation::ExpiryNotNoted) {
         // ‡ The next leader's clock may be behind: the time at which the key was gone stands in a frame before anybody hears of it.
@@ -324,6 +335,33 @@ fn run(
     }
     changed.keys.extend(keys);
     Ok(reply)
+}
+
+/// Takes note that a slot has something, so that it is looked at when time passes.
+fn note_keys(state: &mut State<'_>, slot: u16, used: Used) -> Result<(), Stop> {
+    if used.has_keys {
+        return Ok(());
+    }
+    let has_keys = true;
+    Used { has_keys, ..used }.save(&mut OfGroup(state), slot)
+}
+
+/// Writes a piece of a value that a later command names. False: what came before it is gone.
+fn put_piece(
+    state: &mut State<'_>,
+    beside: Beside<'_>,
+    (ticket, at, key): (u64, u64, &[u8]),
+    bytes: &[u8],
+) -> Result<bool, Stop> {
+    let slot = slot_of(key);
+    let used = serving(state, slot, beside)?;
+    let leaving = noted_under(&used).map(|number| (slot, number));
+    let leaving: Vec<(u16, u64)> = leaving.into_iter().collect();
+    let rows = &mut OfGroup(state);
+    let rows = &mut OfSlots::new(rows, &leaving);
+    let is_there = kv::put_piece(rows, used.life(slot), ticket, at, bytes).map_err(stop)?;
+    note_keys(state, slot, used)?;
+    Ok(is_there)
 }
 
 /// Whether a key is there. `None`: its deadline has passed.
@@ -428,7 +466,7 @@ impl Slots {
             Step::Command(words) => run(
                 state,
                 (protocol, self.beside(by_map)),
-                words,
+                (words, None),
                 &mut changed,
                 &mut left,
             ),

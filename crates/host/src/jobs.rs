@@ -33,11 +33,11 @@ pub const APPLY: Lane = Lane(3);
 /// Shelves are opened, flushed and removed.
 pub const UPKEEP: Lane = Lane(4);
 /// Shelves are compacted, which may take minutes: nobody waits for it.
-pub const COMPACT: Lane = Lane(8);
+pub const COMPACT: Lane = Lane::background(8);
 /// States are summed up, to be compared.
-pub const COMPARE: Lane = Lane(7);
+pub const COMPARE: Lane = Lane::background(7);
 /// Pages are read for backups.
-pub const SAVE: Lane = Lane(9);
+pub const SAVE: Lane = Lane::background(9);
 
 const PIECE_ROWS_MAX: usize = 16_384;
 /// So many bytes of rows are fetched at a time, and so many of pages: what is beyond that is asked for again.

@@ -2,6 +2,7 @@
 
 use resp::Protocol;
 
+use crate::rows::Prepared;
 use crate::slot::Life;
 
 /// The bounds between small and large, and those of all.
@@ -43,6 +44,8 @@ pub struct Context<'a> {
     /// them: who knows that a slot is empty may leave it out for those.
     pub lives: &'a [Life],
     pub bounds: Bounds,
+    /// ‡ What the command sets a key to, in the place of the word of its value: for commands of which [`prepares`](crate::prepares) says it alone.
+    pub prepared: Option<Prepared>,
 }
 
 impl<'a> Context<'a> {
@@ -51,6 +54,7 @@ impl<'a> Context<'a> {
             protocol,
             lives,
             bounds: Bounds::default(),
+            prepared: None,
         }
     }
 

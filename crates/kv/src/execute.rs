@@ -5,6 +5,7 @@ use resp::Value;
 use crate::args::Args;
 use crate::context::Context;
 use crate::fail::{Fail, fail, words};
+use crate::rows::prepared;
 use crate::rows::{Db, Effects, Kept, Rows};
 use crate::slot::{Life, slot_of};
 use crate::spec::{CommandSpec, NoKeys, keys_of, lookup};
@@ -70,7 +71,11 @@ fn run<R: Rows>(
         .ok_or(Fail::from("ERR this command is not executed on rows"))?;
     let mut db = Db::new(kept, context, life);
     db.writes = spec.writes();
-    let result = run(&mut db, &Args::new(words));
+    let mut result = run(&mut db, &Args::new(words));
+    if let (Some(prepared), false) = (context.prepared, db.effects.has_named) {
+        // The command has no use for it, and nobody else knows of it.
+        result = prepared::drop_it(&mut db, prepared.ticket).and(result);
+    }
     *effects = std::mem::take(&mut db.effects);
     result
 }

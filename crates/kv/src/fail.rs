@@ -50,5 +50,6 @@ pub(crate) mod words {
     pub const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
     pub const TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     pub const ANY_COUNT: &str = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+    pub const NOT_PREPARED: &str = "NOTPREPARED the value that was sent ahead is gone";
     pub const NO_NUMBER: &str = "ERR increment would produce NaN or Infinity";
 }

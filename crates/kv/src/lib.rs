@@ -22,6 +22,7 @@
 //! life 'S' id u64 number u32          → 4 KiB of bytes, the last one fewer                                    of a long string
 //! life 'O' session u64                → form, sequence u64, used u64, the reply in RESP                        what a session did last
 //! life 'U' used u64 session u64       → nothing                                 milliseconds since 1970       in which order sessions go
+//! life 'W' ticket u64                 → form, id u64, bytes u64, deadline u64                                  a long string that no key has yet
 //! life 'X' deadline u64 key           → nothing                                 milliseconds since 1970       until when a key is there
 //! ```
 //!
@@ -74,7 +75,7 @@ pub use commands::{SCANNED_SLOTS_MAX, SESSIONS_MAX, UNUSED_MS, scans_from};
 pub use context::{Bounds, Context};
 pub use execute::{Executed, check_words, execute};
 pub use glob::{Pattern, fits};
-pub use rows::{Page, Row, Rows};
+pub use rows::{Page, Prepared, Row, Rows};
 pub use slot::{Life, SLOTS, checksum, slot_of};
-pub use slots::{Halt, count_keys, first_rows, new_id, some_keys, take_expired};
-pub use spec::{CommandSpec, NoKeys, commands, keys_of, lookup};
+pub use slots::{Halt, count_keys, first_rows, new_id, put_piece, some_keys, take_expired};
+pub use spec::{CommandSpec, NoKeys, commands, keys_of, lookup, prepares};

@@ -3,7 +3,7 @@
 use crate::commands::scan;
 use crate::context::Context;
 use crate::fail::Fail;
-use crate::rows::{Db, Kept, Rows, due, keys};
+use crate::rows::{Db, Kept, Rows, due, keys, prepared};
 use crate::slot::Life;
 
 /// The slot cannot be read: rows are missing, or are of a form that this version does not know.
@@ -45,6 +45,21 @@ pub fn first_rows(life: Life, key: &[u8], writes: bool) -> Vec<Vec<u8>> {
 /// Errors: the slot cannot be read.
 pub fn new_id<R: Rows>(rows: &mut R, life: Life) -> Result<u64, Halt<R::Stop>> {
     with(rows, life, |db| db.new_id())
+}
+
+/// Writes the next piece of a value that a command is to set, from this place on: a whole number of 4 KiB, but for the last piece. Nobody sees it
+/// until a command names it ([`Context::prepared`]); what nobody names within a minute is forgotten. False: what came before it is gone, so
+/// its sender begins anew with another ticket.
+///
+/// Errors: the slot cannot be read.
+pub fn put_piece<R: Rows>(
+    rows: &mut R,
+    life: Life,
+    ticket: u64,
+    at: u64,
+    piece: &[u8],
+) -> Result<bool, Halt<R::Stop>> {
+    with(rows, life, |db| prepared::put_piece(db, ticket, at, piece))
 }
 
 /// Takes away keys whose deadline has passed, at most so many; returns them.

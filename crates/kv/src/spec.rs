@@ -157,6 +157,15 @@ pub fn keys_of<'a>(spec: &CommandSpec, words: &[&'a [u8]]) -> Result<Vec<&'a [u8
     Ok(keys)
 }
 
+/// The place of the word that a command sets a string to, where its bytes may be sent ahead ([`crate::put_piece`]).
+pub fn prepares(spec: &CommandSpec) -> Option<usize> {
+    match spec.name {
+        "set" | "setnx" | "getset" => Some(2),
+        "setex" | "psetex" => Some(3),
+        _ => None,
+    }
+}
+
 /// The keys behind their number, which stands at this place.
 fn counted_keys<'a>(words: &[&'a [u8]], at: usize) -> Result<Vec<&'a [u8]>, NoKeys> {
     let count = words.get(at).and_then(|word| integer_of(word));

@@ -58,6 +58,20 @@ impl fmt::Debug for Letter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Lane(pub u16);
 
+/// Marks lanes whose work nobody waits for.
+const BACKGROUND: u16 = 1 << 15;
+
+impl Lane {
+    /// A lane whose work nobody waits for: where processors are short, everybody else goes first.
+    pub const fn background(number: u16) -> Lane {
+        Lane(number | BACKGROUND)
+    }
+
+    pub const fn is_background(self) -> bool {
+        self.0 & BACKGROUND != 0
+    }
+}
+
 /// Something that takes time, for another thread.
 pub struct Work(Box<dyn FnOnce() -> Letter + Send>);
 

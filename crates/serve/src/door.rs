@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use anyhow::Result;
-use door::{Door, DoorConfig, Slots, System};
+use door::{Ahead, Door, DoorConfig, Slots, System};
 use host::{Bounds, Host, HostConfig, OnDisk};
 use letters::{DoorFigures, RightsBoard};
 use linux::{Kernel, KernelConfig, LinuxDisk, PostOffice, Stopper};
@@ -144,6 +144,7 @@ fn open(
                 now: |_| linux::now(),
                 resident_bytes: crate::admin::exposition::resident_bytes,
             },
+            ahead: Ahead::default(),
         },
         now,
     );

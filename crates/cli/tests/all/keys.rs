@@ -136,7 +136,7 @@ pub struct Client {
 }
 
 #[derive(Debug)]
-enum Came {
+pub enum Came {
     Value(Value),
     /// It may have been done.
     Unknown,
@@ -151,7 +151,7 @@ impl Client {
         }
     }
 
-    fn ask(&mut self, words: &[&str]) -> Came {
+    pub fn ask(&mut self, words: &[&str]) -> Came {
         let deadline = Instant::now() + Duration::from_secs(20);
         let mut door = self.doors[self.at].clone();
         while Instant::now() < deadline {

@@ -38,6 +38,7 @@ mod json_shapes;
 mod judged;
 mod keys;
 mod keys_saved;
+mod large_keys;
 mod leader;
 mod logs;
 mod members;

@@ -7,8 +7,8 @@ use kv::fits;
 use resp::Value;
 
 use super::{REDIS_VERSION, error, is, no_subcommand, number, text};
-use crate::client::BULK_BYTES_MAX;
 use crate::counts::Counts;
+use crate::large::VALUE_BYTES_MAX;
 
 /// The slow log's settings, and their bounds: a negative threshold is none.
 const SLOWER_THAN: &str = "slowlog-log-slower-than";
@@ -144,7 +144,7 @@ fn fixed() -> [(&'static str, String); 10] {
         ("maxclients", text("10000")),
         ("maxmemory", text("0")),
         ("maxmemory-policy", text("noeviction")),
-        ("proto-max-bulk-len", BULK_BYTES_MAX.to_string()),
+        ("proto-max-bulk-len", VALUE_BYTES_MAX.to_string()),
         ("save", text("")),
         ("timeout", text("0")),
     ]

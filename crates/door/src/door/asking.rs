@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use host::{Ask, Command, Outcome, Replier, What};
-use kv::{keys_of, slot_of};
+use kv::{keys_of, prepares, slot_of};
 use ops::Time;
 use paxos::mutation::{self, Mutation};
 use resp::{Protocol, Value, encode};
@@ -86,6 +86,15 @@ impl Door {
             return Next::Waits;
         }
         let group = group.to_owned();
+        let value = spec.and_then(prepares);
+        let value = value.filter(|value| {
+            words
+                .get(*value)
+                .is_some_and(|w| w.len() >= self.ahead.from_bytes)
+        });
+        if let Some(value) = value {
+            return self.prepare(id, group, slot, words, value);
+        }
         let by_map = self.groups.by_map(slot, &group);
         let bytes = order::run(client.protocol, by_map, words.iter().copied());
         self.ask(now, id, group, slot, bytes);
@@ -110,6 +119,18 @@ impl Door {
         whose: (u64, u64, u16),
         bytes: Vec<u8>,
     ) {
+        self.call_for(now, group, whose, false, bytes);
+    }
+
+    /// `is_piece`: it is a piece of the value of that command.
+    pub(super) fn call_for(
+        &mut self,
+        now: Time,
+        group: String,
+        whose: (u64, u64, u16),
+        is_piece: bool,
+        bytes: Vec<u8>,
+    ) {
         let (client, number, slot) = whose;
         let tell = self.tell.clone();
         let come = move |outcome| {
@@ -117,6 +138,7 @@ impl Door {
                 client,
                 number,
                 slot,
+                is_piece,
                 outcome,
             };
             drop(tell.send(came));
@@ -213,10 +235,18 @@ impl Door {
                 client: id,
                 number,
                 slot,
+                is_piece,
                 outcome,
             } = came;
+            if is_piece {
+                self.take_piece(now, id, number, outcome);
+                continue;
+            }
             let is_chosen = matches!(outcome, Outcome::Chosen(_));
             let bytes = self.reply(id, slot, outcome);
+            if self.is_gone(now, id, number, bytes.as_deref()) {
+                continue;
+            }
             let done = match self.spreads.get_mut(&(id, number)) {
                 None => {
                     self.count_answer(at, id, number, bytes.as_deref());

@@ -1,6 +1,6 @@
 //! One request: answered here, or handed to a group.
 
-use kv::{CommandSpec, check_words};
+use kv::{CommandSpec, check_words, prepares};
 use letters::Shown;
 use ops::Time;
 use resp::{Protocol, Value};
@@ -8,12 +8,14 @@ use resp::{Protocol, Value};
 use super::{Door, Next};
 use crate::answers::cluster::{Cluster, Migration, Told};
 use crate::answers::{connection, error, info, is, server};
-use crate::client::{Transaction, Wants};
+use crate::client::{BULK_BYTES_MAX, Transaction, Wants};
 use crate::counts::place_of;
 use crate::groups::Leads;
 use crate::guard::{NOT_GOOD, is_change};
 use crate::moving::Progress;
 use crate::order;
+
+const TOO_LONG: &str = "ERR a word is longer than 6 MiB, which only the value of SET, SETEX, PSETEX, SETNX and GETSET may be, outside of transactions";
 
 impl Door {
     pub(super) fn take(&mut self, now: Time, id: u64, words: &[&[u8]]) -> Next {
@@ -37,6 +39,17 @@ impl Door {
                 return Next::Taken;
             }
         };
+        let ahead = prepares(spec).filter(|_| client.transaction.is_none());
+        let is_too_long =
+            |(place, word): (usize, &&[u8])| word.len() > BULK_BYTES_MAX && ahead != Some(place);
+        if words.iter().enumerate().any(is_too_long) {
+            if let Some(transaction) = &mut client.transaction {
+                transaction.has_failed = true;
+            }
+            client.answer(&error(TOO_LONG));
+            self.counts.refuse(Some(place_of(spec)));
+            return Next::Taken;
+        }
         // Nothing is looked at while nobody is asked for a token.
         if self.guard.asks() {
             if self.guard.waits(now) {

@@ -15,6 +15,8 @@ pub(crate) struct Effects {
     pub saw_expired: bool,
     pub flushed: Vec<Life>,
     pub read_bytes: usize,
+    /// A key has what was prepared.
+    pub has_named: bool,
 }
 
 /// The keys of a slot, as one command sees and changes them.
@@ -125,9 +127,7 @@ impl<'a> Db<'a> {
     pub fn save(&mut self, key: &[u8], before: Before, meta: &Meta) -> Result<(), Fail> {
         let life = self.life()?;
         if !before.exists {
-            if key.len() > self.context.bounds.key_bytes_max {
-                return fail("ERR the key is too long");
-            }
+            self.check_new(key)?;
             self.count_key(1)?;
         }
         if before.deadline != meta.deadline {
@@ -141,6 +141,14 @@ impl<'a> Db<'a> {
         self.view.put(&keys::meta(&life, key), &meta.encode())?;
         self.changed(key);
         Ok(())
+    }
+
+    /// Whether a key may be made. ‡ Asked before anything is written: a command that fails has written nothing.
+    pub fn check_new(&self, key: &[u8]) -> Result<(), Fail> {
+        match key.len() > self.context.bounds.key_bytes_max {
+            true => fail("ERR the key is too long"),
+            false => Ok(()),
+        }
     }
 
     /// Takes a key away, in constant time.

@@ -7,6 +7,8 @@ const META: u8 = b'M';
 const MEMBER: u8 = b'E';
 const SORTED: u8 = b'Z';
 const CHUNK: u8 = b'S';
+const PREPARED: u8 = b'W';
+/// Behind [`PREPARED`], so that one range has both.
 const DEADLINE: u8 = b'X';
 const SESSION: u8 = b'O';
 const USED: u8 = b'U';
@@ -146,9 +148,23 @@ pub(crate) fn deadline(life: &Life, deadline_ms: u64, key: &[u8]) -> Vec<u8> {
     row
 }
 
-/// The range of all deadlines.
-pub(crate) fn deadlines(life: &Life) -> (Vec<u8>, Vec<u8>) {
-    (tagged(life, DEADLINE), tagged(life, DEADLINE + 1))
+/// The range of all that time ends: values that were prepared, then deadlines.
+pub(crate) fn timed(life: &Life) -> (Vec<u8>, Vec<u8>) {
+    (tagged(life, PREPARED), tagged(life, DEADLINE + 1))
+}
+
+pub(crate) fn prepared(life: &Life, ticket: u64) -> Vec<u8> {
+    of_id(life, PREPARED, ticket)
+}
+
+/// The ticket in the row's key of a prepared value.
+pub(crate) fn ticket_of(row: &[u8]) -> Option<u64> {
+    let ticket = row.get(Life::BYTES + 1..)?.try_into().ok()?;
+    Some(u64::from_be_bytes(ticket))
+}
+
+pub(crate) fn is_prepared(row: &[u8]) -> bool {
+    row.get(Life::BYTES) == Some(&PREPARED)
 }
 
 /// The deadline and the key of such a row.

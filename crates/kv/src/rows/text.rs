@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::fail::{Fail, fail, words};
+use crate::rows::prepared;
 use crate::rows::{Before, Big, Db, Kind, Meta, PAGE_ROWS, Place, Row, keys};
 
 /// The bytes of each chunk but the last one.
@@ -171,16 +172,12 @@ impl Text {
             return Ok(Meta::inline(Kind::String, deadline, bytes));
         }
         let mut big = db.new_big(0)?;
-        let life = db.life()?;
-        for (number, chunk) in bytes.chunks(CHUNK).enumerate() {
-            let row = keys::chunk(&life, big.id, number as u64);
-            db.view.put(&row, chunk)?;
-        }
+        put_chunks(db, big.id, 0, &bytes)?;
         big.count = bytes.len() as u64;
         Ok(Meta::rows(Kind::String, deadline, big))
     }
 
-    /// Puts a string in the place of whatever a key had.
+    /// Puts a string in the place of whatever a key had: these bytes, or what was prepared for this command.
     pub fn replace(
         db: &mut Db,
         key: &[u8],
@@ -188,9 +185,25 @@ impl Text {
         deadline: Option<u64>,
         bytes: &[u8],
     ) -> Result<(), Fail> {
-        let meta = Text::placed(db, deadline, bytes.to_vec())?;
+        if old.is_none() {
+            db.check_new(key)?;
+        }
+        let meta = match db.context.prepared {
+            Some(prepared) => Meta::rows(Kind::String, deadline, prepared::take(db, prepared)?),
+            None => Text::placed(db, deadline, bytes.to_vec())?,
+        };
         db.replace(key, old, &meta)
     }
+}
+
+/// Writes the chunks of an id from a place on, which is a whole number of chunks.
+pub(super) fn put_chunks(db: &mut Db, id: u64, at: u64, bytes: &[u8]) -> Result<(), Fail> {
+    let life = db.life()?;
+    let first = at / CHUNK as u64;
+    for (number, chunk) in (first..).zip(bytes.chunks(CHUNK)) {
+        db.view.put(&keys::chunk(&life, id, number), chunk)?;
+    }
+    Ok(())
 }
 
 /// The chunks of these rows. What is read of them was charged.

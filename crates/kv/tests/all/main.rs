@@ -5,6 +5,7 @@ mod drawn;
 mod memory;
 mod models;
 mod once;
+mod prepared;
 mod rows;
 mod shown;
 mod slots;

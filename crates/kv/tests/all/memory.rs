@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kv::{Bounds, Context, Executed, Life, Page, Rows, SLOTS, execute};
+use kv::{Bounds, Context, Executed, Life, Page, Prepared, Rows, SLOTS, execute};
 use resp::{Protocol, Value};
 
 /// Rows, as many commands see them one after the other.
@@ -13,6 +13,8 @@ pub struct Memory {
     pub time_ms: u64,
     pub bounds: Bounds,
     pub protocol: Protocol,
+    /// The value of the next commands, which went ahead of them.
+    pub prepared: Option<Prepared>,
     /// So many of eight rows and ranges are away when they are first asked for.
     pub away: u64,
     /// The rows of a page, as a bound in bytes makes them few.
@@ -42,6 +44,7 @@ impl Memory {
             time_ms: 1_700_000_000_000,
             bounds: Bounds::default(),
             protocol: Protocol::Resp2,
+            prepared: None,
             away: 0,
             page_rows_max: usize::MAX,
             seed,
@@ -71,6 +74,7 @@ impl Memory {
             };
             let context = Context {
                 bounds: self.bounds,
+                prepared: self.prepared,
                 ..Context::new(self.protocol, &self.lives)
             };
             let result = execute(&mut view, &context, words);

@@ -63,6 +63,13 @@ fn check_life(rows: &Rows) {
             check_value(&mut left, meta[1], id, count, number(&meta[27..]));
         }
     }
+    for (row, standing) in rows.iter().filter(|(key, _)| key[0] == b'W') {
+        left.remove(row);
+        assert_eq!(standing[0], 1, "the form");
+        let (id, bytes) = (number(&standing[1..]), number(&standing[9..]));
+        assert!(id < next_id, "an id that was given out");
+        check_value(&mut left, b's', id, bytes, 0);
+    }
     let kept: Vec<_> = rows.iter().filter(|(key, _)| key[0] == b'O').collect();
     assert_eq!(kept.len() as u64, sessions, "the count of sessions");
     for (row, session) in kept {

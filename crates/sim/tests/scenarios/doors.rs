@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use door::{Door, DoorConfig, Slots, System};
+use door::{Ahead, Door, DoorConfig, Slots, System};
 use formats::LogKind;
 use formats::slots::{name_of, range_of};
 use host::{Bounds, Host, HostConfig, Shelves};
@@ -130,6 +130,10 @@ impl Street {
                     figures: Arc::default(),
                     rights: None,
                     system: System::default(),
+                    ahead: Ahead {
+                        from_bytes: 2_000,
+                        piece_bytes: 4 << 10,
+                    },
                 };
                 Ok(Box::new(Door::new(config, now)) as Box<dyn Process>)
             });

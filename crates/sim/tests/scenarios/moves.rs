@@ -4,7 +4,7 @@
 //! program that wrote them (K1 to K3); and when all is calm every wish is done, and every command answered.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kv::slot_of;
@@ -162,6 +162,12 @@ impl Removal {
         }
     }
 
+    /// Rows of strings that no key has, in all groups.
+    fn orphans(&self) -> Vec<Vec<u8>> {
+        let logs = (0..3).map(|group| self.told_by(group));
+        logs.flat_map(|log| log.orphans()).collect()
+    }
+
     pub fn told_by(&self, group: usize) -> Told {
         let (frames, _) = self.street.place.groups[group].2.all_frames();
         let mut log = Told::of(LOGS[group]);
@@ -254,6 +260,23 @@ impl Told {
         let slots = row.map(|row| Row::of_block(block, row)).unwrap_or_default();
         let found = slots.into_iter().find(|(of, _)| *of == slot);
         found.map_or(Row::default(), |(_, row)| row)
+    }
+
+    /// The rows of values that went ahead, and of strings that no key has.
+    fn orphans(&self) -> Vec<Vec<u8>> {
+        let of_tag = |wanted: u8| {
+            self.rows
+                .iter()
+                .filter(move |(key, _)| tag_of(key) == Some(wanted))
+        };
+        // A key's row: its form, type, deadline and place, then its id.
+        let ids = of_tag(b'M').filter(|(_, row)| row[1] == b's' && row[10] == 1);
+        let named: BTreeSet<Vec<u8>> = ids
+            .map(|(key, row)| [&key[..16], &b"S"[..], &row[11..19]].concat())
+            .collect();
+        let chunks = of_tag(b'S').filter(|(key, _)| !named.contains(&key[..25]));
+        let all = of_tag(b'W').chain(chunks);
+        all.map(|(key, _)| key.clone()).collect()
     }
 
     /// The rows of a slot, without its life.
@@ -448,4 +471,34 @@ pub fn drawn_moves_lose_nothing_whatever_fails() {
         removal.judge();
         println!("{}", removal.told());
     });
+}
+
+/// Clients vanish, leaders die and slots move while values go ahead of their commands: a minute later no row is left that belongs to nothing.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn what_went_ahead_and_was_not_named_is_forgotten() {
+    let mut left = 0;
+    for seed in 0..4 {
+        let mut removal = Removal::new(seed, 6, 300);
+        for round in 0..6 {
+            removal.send(["b", "c", "a"][round % 3], round % 2);
+            let pass = MS * (100 + removal.street.below(300) as u32);
+            removal.street.pass(pass);
+            let leader = removal.street.leader(round % 3).unwrap_or(0);
+            removal.street.crash(leader);
+            removal.street.pass(300 * MS);
+            removal.street.mend();
+        }
+        removal.calm();
+        left += removal.orphans().len();
+        removal.street.pass(65 * SECOND);
+        let orphans = removal.orphans();
+        assert!(orphans.is_empty(), "seed {seed}: {orphans:?}");
+        removal.judge();
+    }
+    assert!(left > 0, "none was left behind");
+}
+
+/// The tag of a row of a slot.
+fn tag_of(key: &[u8]) -> Option<u8> {
+    key.starts_with(b"ms").then(|| key.get(16).copied())?
 }

@@ -4,7 +4,7 @@
 //!  list of a tag, written by all     RPUSH of tokens, LRANGE       an answered token is in every later list, in its place, once
 //!  counter of a client, in a session ONCE … INCR, sent again       each is done once, and the sum is exact
 //!  hash of a client                  HSET, DEL, HGETALL            what it last knew, or what an unanswered command would have made of it
-//!  string of a client with deadline  SET PX, GET                   gone is gone
+//!  string of a client with deadline  SET PX, GET                   gone is gone, and it is one of its values as a whole
 //! ```
 
 use std::cell::RefCell;
@@ -201,10 +201,14 @@ impl Porter {
             (11, _) => (Kind::Hash, format!("HGETALL {{{tag}}}h{name}")),
             (12, _) => {
                 let ms = 100 + self.random.below(900);
-                (
-                    Kind::Keep(token.clone()),
-                    format!("SET {{{tag}}}x{name} {token} PX {ms}"),
-                )
+                // Every other one goes ahead of its command, in up to five pieces.
+                let copies = match self.random.below(2) {
+                    0 => 1,
+                    _ => (2_000 + self.random.below(16_000)) as usize / token.len() + 1,
+                };
+                let value = token.repeat(copies);
+                let line = format!("SET {{{tag}}}x{name} {value} PX {ms}");
+                (Kind::Keep(value), line)
             }
             _ => (Kind::Get, format!("GET {{{tag}}}x{name}")),
         };

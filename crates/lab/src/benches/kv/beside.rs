@@ -1,9 +1,12 @@
-//! `--beside`: what clients feel of a neighbour that misbehaves, and what the memory of his node does.
+//! `--beside`: the latency of clients beside noisy neighbours, and the memory of the neighbours' node.
 //!
 //! ```text
-//!  paced clients of all nodes:  alone │ beside him │ alone │ beside him …      p99 and longest wait of each; a ratio for each pair
-//!  memory of node 1:            ──────┴────────────┴── looked at all the while: the most of it
+//!  paced clients of all nodes:  alone │ beside them │ alone │ beside them …      p99 and longest wait of each; a ratio for each pair
+//!  memory of node 1:            ──────┴─────────────┴── looked at all the while: the most of it
 //! ```
+//!
+//! The neighbours' threads yield to all others (nice 19). They stand for clients on machines of their own, so the time that they take
+//! for themselves is not to be the nodes'.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +31,8 @@ use super::values::name_of;
 #[derive(Debug, Serialize)]
 pub struct Beside {
     pub neighbour: Neighbour,
+    /// Connections of the neighbour.
+    pub connections: u32,
     pub op: Op,
     pub clients: u32,
     /// Medians of all rounds; the longest waits of all.
@@ -36,10 +41,10 @@ pub struct Beside {
     pub p99_ratio: f64,
     pub alone_max_ms: f64,
     pub beside_max_ms: f64,
-    /// The memory of his node before he came, and the most while he was there.
+    /// The memory of the neighbour's node before it came, and the most while it was there.
     pub before_mb: f64,
     pub peak_mb: f64,
-    /// His commands, or connections that did what they could.
+    /// The neighbour's commands, or connections that did what they could.
     pub done: u64,
     pub errors: u64,
 }
@@ -47,7 +52,7 @@ pub struct Beside {
 impl Beside {
     pub fn row(&self) -> Vec<String> {
         vec![
-            self.neighbour.name().to_owned(),
+            format!("{} × {}", self.connections, self.neighbour.name()),
             format!("{}, {} clients", self.op.name(), self.clients),
             self.alone_p99_ms.to_string(),
             self.beside_p99_ms.to_string(),
@@ -69,13 +74,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Keys beyond those of the clients, for neighbours.
 const SPARE_KEYS: u32 = 1000;
 
+/// The measurement that is wanted.
+pub struct Plan {
+    pub keys: u32,
+    pub length: Duration,
+    pub times: u32,
+    /// Connections of each neighbour.
+    pub connections: u32,
+}
+
 pub fn measure(
     nodes: &Nodes,
     generator: &mut Generator,
-    (keys, length, times): (u32, Duration, u32),
+    plan: &Plan,
     watch: &Watch,
 ) -> Result<Vec<Beside>> {
-    let place = place(nodes, keys)?;
+    let place = place(nodes, plan.keys)?;
     let mut all = Vec::new();
     for neighbour in Neighbour::value_variants() {
         for op in [Op::Set, Op::Get] {
@@ -83,11 +97,11 @@ pub fn measure(
             let mut measured = Measured::default();
             let pid = nodes.pid(1)?;
             measured.before = rss_bytes(pid)?;
-            for _ in 0..times {
+            for _ in 0..plan.times {
                 watch.says(format!("{}, {} alone", neighbour.name(), op.name()));
-                let alone = heard(generator, op, length, &mut |_| Ok(()))?;
+                let alone = heard(generator, op, plan.length, &mut |_| Ok(()))?;
                 watch.says(format!("{}, {} beside it", neighbour.name(), op.name()));
-                let guest = Guest::start(*neighbour, &place)?;
+                let running = Running::start(*neighbour, plan.connections, &place)?;
                 let mut looked_at = Instant::now();
                 let mut look = |now: Instant| {
                     if now >= looked_at {
@@ -96,12 +110,12 @@ pub fn measure(
                     }
                     Ok(())
                 };
-                let beside = heard(generator, op, length, &mut look)?;
-                measured.done += guest.end()?;
+                let beside = heard(generator, op, plan.length, &mut look)?;
+                measured.done += running.end()?;
                 measured.add(&alone, &beside);
                 watch.step(1);
             }
-            all.push(measured.shown(*neighbour, op));
+            all.push(measured.shown(*neighbour, plan.connections, op));
         }
     }
     Ok(all)
@@ -169,9 +183,10 @@ impl Measured {
         self.errors += alone.failed + alone.wrong + beside.failed + beside.wrong;
     }
 
-    fn shown(self, neighbour: Neighbour, op: Op) -> Beside {
+    fn shown(self, neighbour: Neighbour, connections: u32, op: Op) -> Beside {
         Beside {
             neighbour,
+            connections,
             op,
             clients: CLIENTS,
             alone_p99_ms: rounded(median(self.alone)),
@@ -187,27 +202,30 @@ impl Measured {
     }
 }
 
-/// His threads, which end when they are told so.
-struct Guest {
+/// The threads of a neighbour, which end when they are told so.
+struct Running {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
     threads: Vec<JoinHandle<Result<()>>>,
 }
 
-impl Guest {
-    fn start(neighbour: Neighbour, place: &Place) -> Result<Guest> {
-        let mut guest = Guest {
+impl Running {
+    fn start(neighbour: Neighbour, connections: u32, place: &Place) -> Result<Running> {
+        let mut running = Running {
             stop: Arc::default(),
             done: Arc::default(),
             threads: Vec::new(),
         };
-        for _ in 0..neighbour.count() {
-            let (stop, done, place) = (guest.stop.clone(), guest.done.clone(), place.clone());
-            let thread = thread::Builder::new().name("bench-guest".to_owned());
-            let act = move || neighbour.act(&place, &stop, &done);
-            guest.threads.push(thread.spawn(act)?);
+        for _ in 0..connections {
+            let (stop, done, place) = (running.stop.clone(), running.done.clone(), place.clone());
+            let thread = thread::Builder::new().name("bench-neighbour".to_owned());
+            let act = move || {
+                rustix::process::nice(19)?;
+                neighbour.act(&place, &stop, &done)
+            };
+            running.threads.push(thread.spawn(act)?);
         }
-        Ok(guest)
+        Ok(running)
     }
 
     fn end(mut self) -> Result<u64> {
@@ -220,7 +238,7 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for Running {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }

@@ -66,8 +66,9 @@ impl Report {
         add("leader killed: longest ms", true, 1000.0, max);
         for beside in &self.beside {
             let what = format!(
-                "{} beside {}: p99 of that alone",
+                "{} beside {} × {}: p99 of that alone",
                 beside.op.name(),
+                beside.connections,
                 beside.neighbour.name()
             );
             add(&what, true, 1.5, Some(beside.p99_ratio));

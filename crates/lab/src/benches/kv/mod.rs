@@ -16,7 +16,7 @@
 //! | `load` | what clients are to do, and what came of it |
 //! | `nodes`, `etcd`, `redis`, `turns` | we, and what we are compared with, in turns |
 //! | `roles`, `failover`, `idle` | CPU of each role, leaders that are killed, memory of connections |
-//! | `beside`, `neighbours` | what clients feel of others that misbehave |
+//! | `beside`, `neighbours` | the latency of clients beside noisy neighbours |
 //! | `moved`, `apart` | slots that move, and replies about them |
 //! | `report`, `goals`, `shown` | what is reported, what is to be reached, as a table |
 
@@ -83,8 +83,9 @@ Example: all loads, twice in turn, then five leaders killed
   logberg-lab bench kv --rivals /opt/rivals --failover 5
   logberg-lab bench kv --skip roles,rivals --seconds 2 --times 1
   logberg-lab bench kv --skip cells,roles --idle 10000
-Example: what clients feel of others that misbehave
+Example: the latency of clients beside one noisy neighbour of each kind, and beside 64
   logberg-lab bench kv --skip cells,roles --beside --times 5
+  logberg-lab bench kv --skip cells,roles --beside --neighbours 64
 Example: a quarter of all slots moves, at half of full load and at rest
   logberg-lab bench kv --skip cells,roles --move";
 
@@ -119,6 +120,9 @@ pub struct Arguments {
     /// Measure clients beside ones that read nothing, write large values, never end, or send a million commands
     #[arg(long)]
     beside: bool,
+    /// Connections of each of those
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    neighbours: u32,
     /// Move a quarter of all slots to another group, at half of full load and at rest
     #[arg(long = "move")]
     moves: bool,
@@ -308,9 +312,13 @@ impl Arguments {
             let turns = 2 * Neighbour::value_variants().len() as u64;
             watch.add_steps(turns * u64::from(self.times));
             let mut generator = self.filled(&nodes, &watch)?;
-            let length = Duration::from_secs_f64(self.seconds);
-            let how = (self.keys, length, self.times);
-            report.beside = beside::measure(&nodes, &mut generator, how, &watch)?;
+            let plan = beside::Plan {
+                keys: self.keys,
+                length: Duration::from_secs_f64(self.seconds),
+                times: self.times,
+                connections: self.neighbours,
+            };
+            report.beside = beside::measure(&nodes, &mut generator, &plan, &watch)?;
         }
         drop(nodes);
         scratch.retire(&directory)

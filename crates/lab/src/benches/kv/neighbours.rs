@@ -1,4 +1,4 @@
-//! Clients that misbehave, each in its way, until they are told to stop.
+//! Noisy neighbours: clients that misbehave, each kind in its way, until they are told to stop. What is said here is of one connection.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,17 +13,17 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neighbour {
-    /// 64 connections ask for 1 MiB a thousand times, and take nothing of it.
+    /// It asks for 1 MiB a thousand times, and takes nothing of it.
     NeverReads,
-    /// One connection writes a value of 60 MiB in pieces, the largest that one command takes, and writes it again.
+    /// It writes a value of 64 MiB, and writes it again.
     LargeValues,
-    /// 16 connections send requests that are nested, or that never end.
+    /// It sends requests that are nested, or that never end.
     Endless,
-    /// One connection sends a million commands, and takes the replies meanwhile.
+    /// It sends a million commands, and takes the replies meanwhile.
     LongPipeline,
 }
 
-/// Where he is a nuisance: a door, and a key that it answers for.
+/// The place of the nuisance: a door, and a key that it answers for.
 #[derive(Clone, Debug)]
 pub struct Place {
     pub door: SocketAddr,
@@ -31,10 +31,9 @@ pub struct Place {
 }
 
 const PATIENCE: Duration = Duration::from_secs(3);
-/// So often he sees that he is to stop.
+/// So often a neighbour sees that it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
-const LARGE: usize = 6 << 20;
-const PIECES: usize = 10;
+const LARGE: usize = 64 << 20;
 const MIDDLE: usize = 1 << 20;
 const COMMANDS: usize = 1_000_000;
 const COMMANDS_AT_ONCE: usize = 1000;
@@ -42,23 +41,14 @@ const COMMANDS_AT_ONCE: usize = 1000;
 impl Neighbour {
     pub fn name(self) -> &'static str {
         match self {
-            Neighbour::NeverReads => "64 that read nothing",
-            Neighbour::LargeValues => "values of 60 MiB",
-            Neighbour::Endless => "nested and endless requests",
-            Neighbour::LongPipeline => "a million commands at once",
+            Neighbour::NeverReads => "reads nothing",
+            Neighbour::LargeValues => "values of 64 MiB",
+            Neighbour::Endless => "nested and endless",
+            Neighbour::LongPipeline => "a million commands",
         }
     }
 
-    /// So many threads of his kind.
-    pub fn count(self) -> usize {
-        match self {
-            Neighbour::NeverReads => 64,
-            Neighbour::Endless => 16,
-            _ => 1,
-        }
-    }
-
-    /// Writes the value that has to be there before he comes.
+    /// Writes the value that has to be there before it comes.
     pub fn prepare(self, place: &Place) -> Result<()> {
         if self != Neighbour::NeverReads {
             return Ok(());
@@ -153,7 +143,7 @@ fn never_reads(place: &Place, stop: &AtomicBool, done: &AtomicU64) -> Result<()>
     let gets = request(&[b"GET", &place.key]).repeat(COMMANDS_AT_ONCE);
     let is_there = send(&mut stream, &gets, stop)?;
     done.fetch_add(1, Ordering::Relaxed);
-    // A door may let go of him.
+    // A door may let go of it.
     while is_there && !stop.load(Ordering::Relaxed) {
         thread::sleep(LOOK);
     }
@@ -162,29 +152,18 @@ fn never_reads(place: &Place, stop: &AtomicBool, done: &AtomicU64) -> Result<()>
 
 fn large_value(place: &Place, stop: &AtomicBool, done: &AtomicU64) -> Result<()> {
     let mut stream = connected(place)?;
-    let piece = vec![b'v'; LARGE];
-    let set = request(&[b"SET", &place.key, &piece]);
-    let append = request(&[b"APPEND", &place.key, &piece]);
-    loop {
-        for number in 1..=PIECES {
-            let (command, wanted) = match number {
-                1 => (&set, "+OK\r\n".to_owned()),
-                _ => (&append, format!(":{}\r\n", number * LARGE)),
-            };
-            if !send(&mut stream, command, stop)? {
-                return Ok(());
+    let set = request(&[b"SET", &place.key, &vec![b'v'; LARGE]]);
+    while send(&mut stream, &set, stop)? {
+        match take(&mut stream, b"+OK\r\n".len(), stop)?.as_deref() {
+            Some(b"+OK\r\n") => done.fetch_add(1, Ordering::Relaxed),
+            Some(other) => {
+                let other = String::from_utf8_lossy(other);
+                bail!("a value of 64 MiB is answered {other:?}");
             }
-            match take(&mut stream, wanted.len(), stop)? {
-                Some(reply) if reply == wanted.as_bytes() => {}
-                Some(other) => {
-                    let other = String::from_utf8_lossy(&other);
-                    bail!("piece {number} of a large value is answered {other:?}");
-                }
-                None => return Ok(()),
-            }
-        }
-        done.fetch_add(1, Ordering::Relaxed);
+            None => break,
+        };
     }
+    Ok(())
 }
 
 /// In turn: arrays in arrays, an array whose elements never end, a value that comes drop by drop.

@@ -82,9 +82,9 @@ impl Report {
                 "ratio",
                 "max ms alone",
                 "beside",
-                "his node's RSS MB before",
+                "RSS MB of its node before",
                 "at most",
-                "he did",
+                "done",
                 "errors",
             ];
             let rows = self.beside.iter().map(Beside::row).collect();

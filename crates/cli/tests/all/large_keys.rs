@@ -1,0 +1,123 @@
+//! Values that go ahead of their commands.
+
+use std::thread;
+use std::time::Duration;
+
+use resp::Value;
+
+use crate::keys::{Came, NODES, start};
+
+/// A value that shows which one it is, wherever one looks.
+fn value(number: usize, bytes: usize) -> String {
+    let token = format!("<{number}>");
+    let mut value = token.repeat(bytes / token.len() + 1);
+    value.truncate(bytes);
+    value
+}
+
+fn error_of(value: &Value) -> &str {
+    match value {
+        Value::Error(why) => why,
+        other => panic!("{other:?} is no error"),
+    }
+}
+
+#[test]
+fn a_value_of_64_mib_is_set_and_one_that_is_longer_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    let large = value(1, 64 << 20);
+    assert_eq!(client.told(&["SET", "{x}", &large]), Value::OK);
+    assert_eq!(client.told(&["STRLEN", "{x}"]), Value::Integer(64 << 20));
+    assert!(client.told(&["GET", "{x}"]) == Value::bulk(large.as_str()));
+    // What the command does not set is nowhere.
+    let small = value(2, 300 << 10);
+    assert_eq!(client.told(&["SETNX", "{x}", &small]), Value::Integer(0));
+    assert_eq!(
+        client.told(&["SET", "{x}", &small, "PX", "1000000"]),
+        Value::OK
+    );
+    assert!(client.told(&["GETSET", "{x}", "short"]) == Value::bulk(small.as_str()));
+    assert_eq!(client.told(&["GET", "{x}"]), Value::bulk("short"));
+
+    // Words of others are shorter, and the connection stays.
+    let mut link = client.link_for("{x}");
+    let seven = value(3, 7 << 20);
+    let pushed = link.ask(&["RPUSH", "{x}list", &seven]).expect("a reply");
+    assert!(error_of(&pushed).contains("6 MiB"), "{pushed:?}");
+    assert_eq!(link.ask(&["MULTI"]).expect("a reply"), Value::OK);
+    let queued = link.ask(&["SET", "{x}", &seven]).expect("a reply");
+    assert!(error_of(&queued).contains("6 MiB"), "{queued:?}");
+    let executed = link.ask(&["EXEC"]).expect("a reply");
+    assert!(error_of(&executed).starts_with("EXECABORT"), "{executed:?}");
+    // A pipeline behind a large value, and before it, is answered in its order.
+    let pipeline: Vec<u8> = [
+        &["SET", "{x}", "1"][..],
+        &["SET", "{x}", &seven],
+        &["APPEND", "{x}", "."],
+        &["STRLEN", "{x}"],
+        &["GET", "{x}list"],
+    ]
+    .into_iter()
+    .flat_map(crate::keys::request)
+    .collect();
+    let mut sends = link.stream.try_clone().expect("a handle");
+    let sender = thread::spawn(move || std::io::Write::write_all(&mut sends, &pipeline));
+    let length = Value::Integer((7 << 20) + 1);
+    for expected in [Value::OK, Value::OK, length.clone(), length, Value::Null] {
+        assert_eq!(link.read().expect("a reply"), expected);
+    }
+    sender.join().expect("it ends").expect("it is sent");
+    let head = format!("*3\r\n$3\r\nSET\r\n$3\r\n{{x}}\r\n${}\r\n", (64 << 20) + 1);
+    std::io::Write::write_all(&mut link.stream, head.as_bytes()).expect("it is sent");
+    let refused = link.read().expect("a reply");
+    assert!(
+        error_of(&refused).contains("invalid bulk length"),
+        "{refused:?}"
+    );
+}
+
+/// Nodes die while values are on their way: each that was answered is there as a whole, until another one is.
+#[test]
+fn large_values_outlive_their_leaders() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    let (mut number, mut may_be, mut answered) = (0, vec![None], 0);
+    for round in 0..2 * NODES {
+        let victim = round % NODES + 1;
+        thread::scope(|scope| {
+            let killer = scope.spawn(|| {
+                thread::sleep(Duration::from_millis(u64::from(40 + 60 * round)));
+                keys.cluster.kill(victim).expect("it dies");
+            });
+            for _ in 0..6 {
+                number += 1;
+                let set = value(number, (3 << 20) + number);
+                match client.ask(&["SET", "{x}", &set]) {
+                    Came::Value(value) if value == Value::OK => {
+                        may_be = vec![Some(number)];
+                        answered += 1;
+                    }
+                    Came::Value(other) => panic!("{other:?}"),
+                    Came::Unknown => may_be.push(Some(number)),
+                }
+            }
+            killer.join().expect("it ends");
+        });
+        let found = client.told(&["GET", "{x}"]);
+        let is_it = |number: &Option<usize>| match number {
+            None => found == Value::Null,
+            Some(number) => found == Value::bulk(value(*number, (3 << 20) + number).as_str()),
+        };
+        assert!(may_be.iter().any(is_it), "it is none of {may_be:?}");
+        keys.cluster.restart(victim).expect("it starts");
+        keys.cluster
+            .wait_ready(Duration::from_secs(30))
+            .expect("it is ready");
+    }
+    assert!(answered > 6, "{answered} were answered");
+}
