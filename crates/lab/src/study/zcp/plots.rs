@@ -1,4 +1,4 @@
-//! The paper's plots, ours and the published ones.
+//! The paper's plots: ours drawn through, and what was published dashed in the same plot.
 
 use anyhow::Result;
 use bench::report::Page;
@@ -46,104 +46,88 @@ impl Report {
 
     /// All plots, in the paper's order.
     pub fn plots(&self) -> Vec<Plot> {
-        let mut plots = self.delivered();
-        plots.extend(self.writes());
+        let mut plots = vec![self.delivered(), self.writes()];
         let curves = |rate: &Rate| {
             let name = format!("Z8-{}", rate.shown().replace([' ', '/'], ""));
             Plot::new("Z8", &name, self.curves(*rate))
         };
         plots.extend(self.rates().iter().map(curves));
         let ms = || Axis::log("ms");
-        plots.extend(self.both(
+        plots.push(self.overlaid(
             ("Z5", "99th percentile of latency"),
-            ms,
+            ms(),
             |ours| Some(ours.p99_ms),
             |published| published.quantile(0.99).unwrap_or(f64::NAN),
         ));
-        plots.extend(self.both(
+        plots.push(self.overlaid(
             ("Z10", "Mean acknowledged batch"),
-            || Axis::log("bytes"),
+            Axis::log("bytes"),
             |ours| ours.batch_bytes,
             |published| published.batch_bytes,
         ));
         let percent = || Axis::linear("percent of a core");
         let sum = |(user, system): Percent| user + system;
-        plots.extend(self.both(
+        plots.push(self.overlaid(
             ("Z9-leader", "CPU of the leader"),
-            percent,
+            percent(),
             move |ours| Some(sum(ours.cpu("leader"))),
             move |published| sum(published.leader_cpu),
         ));
-        plots.extend(self.both(
+        plots.push(self.overlaid(
             ("Z9-follower", "CPU of the follower"),
-            percent,
+            percent(),
             move |ours| Some(sum(ours.cpu("follower"))),
             move |published| sum(published.follower_cpu),
         ));
         plots
     }
 
-    /// A figure of ours, and the same one that was published.
-    fn both(
+    /// A figure of ours over the target rate, drawn through, and the same one that was published dashed: a colour for each size of writes.
+    fn overlaid(
         &self,
         (name, title): (&str, &str),
-        y: impl Fn() -> Axis,
+        y: Axis,
         ours: impl Fn(&Ours) -> Option<f64>,
         published: impl Fn(&Published) -> f64,
-    ) -> [Plot; 2] {
-        let row = name.split('-').next().unwrap_or(name);
-        let ours = self.by_size(&format!("{title}, ours"), y(), |outcome| {
-            outcome.ours.as_ref().and_then(&ours)
-        });
-        let theirs = self.by_size(&format!("{title}, published"), y(), |outcome| {
-            outcome.published.as_ref().map(&published)
-        });
-        [
-            Plot::new(row, &format!("{name}-ours"), ours),
-            Plot::new(row, &format!("{name}-published"), theirs),
-        ]
+    ) -> Plot {
+        let of_ours = |outcome: &Outcome| ours(outcome.ours.as_ref()?);
+        let of_theirs = |outcome: &Outcome| Some(published(outcome.published.as_ref()?));
+        self.by_size((name, title), y, of_ours, of_theirs)
     }
 
-    fn delivered(&self) -> Vec<Plot> {
+    fn delivered(&self) -> Plot {
         let mb = |outcome: &Outcome| outcome.rate.unwrap_or(0) as f64 / 1e6;
-        let y = || Axis::linear("MB/s");
-        let ours = self.by_size("Delivered, ours", y(), |outcome| {
-            Some(outcome.ours.as_ref()?.delivered? * mb(outcome))
-        });
-        let theirs = self.by_size("Delivered, published", y(), |outcome| {
-            Some(outcome.published.as_ref()?.delivered * mb(outcome))
-        });
-        vec![
-            Plot::new("Z6", "Z6-ours", ours),
-            Plot::new("Z6", "Z6-published", theirs),
-        ]
+        self.by_size(
+            ("Z6", "Delivered"),
+            Axis::linear("MB/s"),
+            |outcome| Some(outcome.ours.as_ref()?.delivered? * mb(outcome)),
+            |outcome| Some(outcome.published.as_ref()?.delivered * mb(outcome)),
+        )
     }
 
     /// Writes a second, where what lies beyond the limits of a client's calls, and of disk and network, is shaded.
-    fn writes(&self) -> Vec<Plot> {
-        let [mut ours, mut theirs] = self.both(
+    fn writes(&self) -> Plot {
+        let mut plot = self.overlaid(
             ("Z7", "Writes"),
-            || Axis::log("million writes/s"),
+            Axis::log("million writes/s"),
             |ours| Some(ours.writes_mhz),
             |published| published.writes_mhz,
         );
-        let published = Shade {
+        plot.shades.push(Shade {
             name: format!("beyond {PUBLISHED_MHZ} MHz of calls, published"),
             x: None,
             y: Some(PUBLISHED_MHZ),
             published: true,
-        };
-        let slower = Shade {
+        });
+        plot.shades.push(Shade {
             name: format!("beyond {PUBLISHED_MB} MB/s of disk and network, published"),
             x: Some(PUBLISHED_MB),
             y: None,
             published: true,
-        };
-        theirs.shades = vec![published.clone(), slower.clone()];
-        ours.shades = vec![published, slower];
+        });
         if let Some(calls) = middle(&self.limits, "loopback_1_byte_writes_per_s") {
             let mhz = calls / 1e6;
-            ours.shades.push(Shade {
+            plot.shades.push(Shade {
                 name: format!("beyond {mhz:.2} MHz of calls, ours"),
                 x: None,
                 y: Some(mhz),
@@ -152,34 +136,53 @@ impl Report {
         }
         if let Some(disk) = middle(&self.limits, "direct_1_mib_mb_per_s") {
             let most = disk / f64::from(self.copies());
-            ours.shades.push(Shade {
+            plot.shades.push(Shade {
                 name: format!("beyond {most:.0} MB/s of the disk for each copy, ours"),
                 x: Some(most),
                 y: None,
                 published: false,
             });
         }
-        vec![ours, theirs]
+        plot
     }
 
-    /// A line for each size of writes, over the target rate.
-    fn by_size(&self, title: &str, y: Axis, value: impl Fn(&Outcome) -> Option<f64>) -> Lines {
-        let line = |write_bytes: &u64| {
+    /// Two lines for each size of writes, over the target rate: ours, and the published one dashed in the same colour.
+    fn by_size(
+        &self,
+        (name, title): (&str, &str),
+        y: Axis,
+        ours: impl Fn(&Outcome) -> Option<f64>,
+        published: impl Fn(&Outcome) -> Option<f64>,
+    ) -> Plot {
+        let points = |write_bytes: u64, value: &dyn Fn(&Outcome) -> Option<f64>| {
             let cells = self.cells.iter();
-            let cells = cells.filter(|outcome| outcome.write_bytes == *write_bytes);
+            let cells = cells.filter(|outcome| outcome.write_bytes == write_bytes);
             let point = |outcome: &Outcome| Some((outcome.rate? as f64 / 1e6, value(outcome)?));
-            Line {
-                name: format!("{write_bytes} B"),
-                points: cells.filter_map(point).collect(),
-                ..Line::default()
-            }
+            cells.filter_map(point).collect::<Vec<_>>()
         };
-        Lines {
-            title: title.to_owned(),
+        let ours = |size: &u64| Line {
+            name: format!("{size} B"),
+            points: points(*size, &ours),
+            ..Line::default()
+        };
+        let published = |size: &u64| Line {
+            name: format!("{size} B, published"),
+            points: points(*size, &published),
+            dashed: true,
+            like: format!("{size} B"),
+            ..Line::default()
+        };
+        let sizes = self.sizes();
+        // Colours go by the place of a line: those of ours first.
+        let lines = sizes.iter().map(ours).chain(sizes.iter().map(published));
+        let row = name.split('-').next().unwrap_or(name);
+        let lines = Lines {
+            title: format!("{title}: ours, and what was published dashed"),
             x: Axis::linear("target MB/s"),
             y,
-            lines: self.sizes().iter().map(line).collect(),
-        }
+            lines: lines.collect(),
+        };
+        Plot::new(row, name, lines)
     }
 
     /// At one rate: a curve for each size, and those that were published dashed.
