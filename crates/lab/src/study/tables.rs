@@ -139,8 +139,9 @@ fn with_interval(value: f64, low: f64, high: f64) -> String {
 
 impl Checked {
     fn texts(&self) -> Vec<String> {
+        let why = self.why.as_ref().map(|why| format!(" ({why})"));
         vec![
-            format!("{}: {}", self.row, self.claim),
+            format!("{}: {}{}", self.row, self.claim, why.unwrap_or_default()),
             self.published.clone(),
             with_interval(self.ours, self.low, self.high),
             self.expected.clone(),
