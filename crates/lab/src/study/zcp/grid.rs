@@ -142,7 +142,7 @@ impl Grid {
         if let Some(asked) = asked_to_end.take_if(|_| outcomes.is_empty()) {
             return Err(asked);
         }
-        let checks = judged::checks_of(&outcomes, self.client);
+        let checks = judged::checks_of(&outcomes, self.client, limits.first());
         let report = Report {
             bench: BENCH.to_owned(),
             paper: "zero-copy-paxos".to_owned(),

@@ -1,5 +1,7 @@
 //! The paper's claims, by what the cells of a run came to.
 
+use bench::figures::Figures;
+
 use super::cells::Rate;
 use super::report::{ALL_DELIVERED, Ours, Outcome, Who};
 use crate::study::run::Checked;
@@ -10,7 +12,11 @@ const MB: u64 = 1_000_000;
 const THERE: f64 = 0.99;
 const LARGEST: u64 = 1000;
 
-pub fn checks_of(cells: &[Outcome], client: Who) -> Vec<Checked> {
+/// The slowest write but one in a hundred of a disk on which absolute times are judged.
+const DISK_P99_MS: f64 = 1.0;
+
+/// `before`: the machine's limits, measured before the first cell.
+pub fn checks_of(cells: &[Outcome], client: Who, before: Option<&Figures>) -> Vec<Checked> {
     let one = |name: &str, value: Option<f64>| Checked::of(name, (value?, value?, value?));
     let p50 = |rate| ours(cells, rate, LARGEST).map(|ours| ours.median_ms);
     let over = |a: Option<f64>, b: Option<f64>| Some(a? / b?);
@@ -37,6 +43,7 @@ pub fn checks_of(cells: &[Outcome], client: Who) -> Vec<Checked> {
         of.median_ms
     }));
     checks.extend(beside_the_floor("p99/the floor's", cells, |of| of.p99_ms));
+    checks.extend(absolute(cells, before));
     if client == Who::Raw {
         let raw = most_writes(cells, |outcome| outcome.ours.as_ref());
         let library = most_writes(cells, |outcome| outcome.library.as_ref());
@@ -53,6 +60,42 @@ fn beside_the_floor(name: &str, cells: &[Outcome], of: fn(&Ours) -> f64) -> Opti
         .filter_map(|one| Some((of(one.ours.as_ref()?), of(one.floor.as_ref()?))));
     let found = statistics::ratio(&pairs.collect::<Vec<_>>())?;
     Checked::of(name, (found.ratio, found.low, found.high))
+}
+
+/// Bounds in milliseconds, which are judged where the disk is fast enough for them.
+fn absolute(cells: &[Outcome], before: Option<&Figures>) -> Vec<Checked> {
+    let disk = before.and_then(|limits| limits.get("fdatasync_4_kib_p99_ms"));
+    let medians = beyond(cells, 170, |ours| ours.median_ms >= 2.0);
+    let late = beyond(cells, 140, |ours| ours.p99_ms >= 10.0);
+    let checks = [
+        ("cells with a median of 2 ms or more", medians),
+        ("cells with a 99th percentile of 10 ms or more", late),
+    ];
+    let judge = |(name, percent): (&str, Option<f64>)| {
+        let percent = percent?;
+        let checked = Checked::of(name, (percent, percent, percent))?;
+        Some(match disk {
+            Some(disk) if disk < DISK_P99_MS => checked.because(format!(
+                "the disk took {disk} ms for 4 KiB, 99th percentile, right before"
+            )),
+            Some(disk) => checked.not_judged(format!(
+                "the disk itself took {disk} ms for 4 KiB, 99th percentile, right before: {DISK_P99_MS} ms are needed"
+            )),
+            None => checked.not_judged("the disk was not measured before".to_owned()),
+        })
+    };
+    checks.into_iter().filter_map(judge).collect()
+}
+
+/// Percent of the measured cells from 20 MB/s to this rate of which it is so. `None`: none was measured.
+fn beyond(cells: &[Outcome], to_mb: u64, is_so: fn(&Ours) -> bool) -> Option<f64> {
+    let of_those = cells.iter().filter(|outcome| {
+        let rate = outcome.rate.unwrap_or(u64::MAX);
+        outcome.published.is_some() && (20 * MB..=to_mb * MB).contains(&rate)
+    });
+    let ours: Vec<&Ours> = of_those.filter_map(|one| one.ours.as_ref()).collect();
+    let such = ours.iter().filter(|ours| is_so(ours)).count();
+    (!ours.is_empty()).then(|| 100.0 * such as f64 / ours.len() as f64)
 }
 
 /// The number of cells with a floor that miss their target, and whose floor does not.

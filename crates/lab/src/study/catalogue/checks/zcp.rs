@@ -33,6 +33,20 @@ pub const CHECKS: &[Check] = &[
         Must::New,
     ),
     of(
+        ("Z16", "cells with a median of 2 ms or more"),
+        "the median is below 2 ms at most sizes, 20 to 170 MB/s: percent of cells in which it is not; judged where a disk takes less than 1 ms for 4 KiB, 99th percentile",
+        "8: 4 of 51",
+        (-0.5, 8.0),
+        Must::HoldBelow { most: 8.0 },
+    ),
+    of(
+        ("Z16", "cells with a 99th percentile of 10 ms or more"),
+        "the 99th percentile is below 10 ms, 20 to 140 MB/s: percent of cells in which it is not; judged where a disk takes less than 1 ms for 4 KiB, 99th percentile",
+        "3: 1 of 36",
+        (-0.5, 5.0),
+        Must::HoldBelow { most: 3.0 },
+    ),
+    of(
         ("Z17", "p50 at 5/50 MB/s"),
         "14 ms below 20 MB/s: median at 5 / at 50 MB/s, 1000 B",
         "12",
