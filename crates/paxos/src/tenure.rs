@@ -33,13 +33,7 @@ impl Engine {
         if term.era < self.state.era {
             if self.may_stand() {
                 // The followers know all slots before the era once they hear what is chosen.
-                let status = Message::LeaderStatus {
-                    term: leading.term,
-                    proposed_up_to: leading.proposed_up_to,
-                    chosen_up_to: self.state.next,
-                    finishing: leading.finishing,
-                };
-                self.send_to_members(&status);
+                self.tell_chosen();
                 if !self.cast_vote() {
                     self.start_phase1(Vec::new());
                 }
@@ -48,7 +42,7 @@ impl Engine {
             }
         }
         if self.config.phase_one == PhaseOne::PerBatchAhead && self.wants_term_of_its_own() {
-            self.start_phase1(Vec::new());
+            self.prepare_for_next_batch();
         }
         self.check_finished();
         if let Stage::Leading(leading) = &self.stage
@@ -74,10 +68,30 @@ impl Engine {
         }
         if self.wants_term_of_its_own() {
             self.now = self.now.max(now);
-            self.start_phase1(Vec::new());
+            self.prepare_for_next_batch();
             self.settle();
         }
         false
+    }
+
+    /// The followers learn before what was chosen in the term that there is. In the next one they could not, since they accepted it in this one:
+    /// each promise would report everything since the leader was elected, and grow with every batch.
+    fn prepare_for_next_batch(&mut self) {
+        self.tell_chosen();
+        self.start_phase1(Vec::new());
+    }
+
+    fn tell_chosen(&mut self) {
+        let Stage::Leading(leading) = &self.stage else {
+            return;
+        };
+        let status = Message::LeaderStatus {
+            term: leading.term,
+            proposed_up_to: leading.proposed_up_to,
+            chosen_up_to: self.state.next,
+            finishing: leading.finishing,
+        };
+        self.send_to_members(&status);
     }
 
     /// Whether its term is used up, and nothing is under way in which another one would interfere.

@@ -179,6 +179,11 @@ impl Core {
         if self.kind.is_bytes() {
             return;
         }
+        // The next term of a leader that prepares for each batch forgets no word (`Log::on_next_term`).
+        let term = match self.engine.prepares_each_batch() {
+            true => Term { number: 0, ..term },
+            false => term,
+        };
         let (news, log) = ((term, stand), self.id);
         for node in self.alive.iter().filter(|node| **node != self.own) {
             if self.stands.told.insert(*node, news) != Some(news) {

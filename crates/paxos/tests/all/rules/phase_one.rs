@@ -144,6 +144,23 @@ fn acceptances_in_the_old_term_still_count_while_the_next_is_prepared() {
     assert_eq!(one.next(), 11);
 }
 
+/// Whether a status of this term tells before a prepare that all is chosen below this slot.
+fn tells_before_it_prepares(out: &[Output], told: Term, next: u64) -> bool {
+    let messages = out.iter().filter_map(|output| match output {
+        Output::Send {
+            to: TWO, message, ..
+        } => Some(message),
+        _ => None,
+    });
+    let mut before = messages.take_while(|message| !matches!(message, Message::Prepare { .. }));
+    before.any(|message| match message {
+        Message::LeaderStatus {
+            term, chosen_up_to, ..
+        } => *term == told && chosen_up_to.0 == next,
+        _ => false,
+    })
+}
+
 /// A leader that prepares for each batch of bytes, and has written one.
 fn with_a_batch(phase_one: PhaseOne) -> (Solo, Term, SlotRange) {
     let mut one = Solo::preparing(fresh(three()), phase_one);
@@ -171,6 +188,7 @@ fn a_batch_waits_until_the_one_before_is_chosen_and_its_own_term_is_durable_at_a
     assert!(!one.may_begin_batch());
     let next = prepared(&one.out).expect("it prepares");
     assert!(next > t && next.owner == ME);
+    assert!(tells_before_it_prepares(&one.out, t, batch.end.0));
     assert!(one.engine.permit().is_none(), "its own promise comes first");
     assert!(!one.may_begin_batch());
     assert_eq!(prepared(&one.out), None, "once is enough");
@@ -190,6 +208,7 @@ fn a_term_ahead_is_prepared_when_the_batch_before_is_chosen() {
     let (mut one, t, batch) = with_a_batch(PhaseOne::PerBatchAhead);
     let out = one.accepted(TWO, t, batch, 1);
     let next = prepared(&out).expect("it prepares");
+    assert!(tells_before_it_prepares(&out, t, batch.end.0));
     one.durable();
     one.from(TWO, Message::Promise(free(next, one.next())));
     assert!(one.may_begin_batch());
