@@ -218,6 +218,14 @@ impl LocalCluster {
         Ok(())
     }
 
+    /// So many nodes come to vote on the logs that there are from the start.
+    fn voters(&self) -> u32 {
+        let nodes = self.options.nodes;
+        self.options
+            .voters
+            .map_or(nodes, |voters| voters.min(nodes))
+    }
+
     fn ids(&self) -> impl Iterator<Item = u32> + use<> {
         1..=self.options.nodes
     }
@@ -351,12 +359,8 @@ impl LocalCluster {
         }
         match begin {
             Begin::Bootstrap => {
-                let voters = self
-                    .options
-                    .voters
-                    .unwrap_or(self.options.nodes)
-                    .to_string();
-                command.args(["--bootstrap", "--voters", &voters]);
+                let voters = self.options.voters.unwrap_or(self.options.nodes);
+                command.args(["--bootstrap", "--voters", &voters.to_string()]);
             }
             Begin::Join => {
                 let others = self.ids().filter(|other| *other != id);
@@ -610,7 +614,7 @@ impl LocalCluster {
     }
 
     /// Waits until every running node knows its peers, the leader of every log, and lacks nothing;
-    /// and until the log `main` has all nodes as voters.
+    /// and until the log `main` has all nodes as voters, or as many as get a vote by themselves.
     pub fn wait_ready(&self, timeout: Duration) -> Result<()> {
         self.wait(timeout, "the cluster is not ready", || self.why_not_ready())
     }
@@ -628,8 +632,8 @@ impl LocalCluster {
                 return Some(format!("node {id} does not know the log main"));
             };
             let voters = main.weights.iter().filter(|weight| weight.weight > 0);
-            if voters.count() < self.options.nodes as usize {
-                return Some("not all nodes are voters of the log main".to_owned());
+            if voters.count() < self.voters() as usize {
+                return Some("too few nodes are voters of the log main yet".to_owned());
             }
             for log in &status.logs {
                 if log.leader.is_none() {

@@ -46,7 +46,14 @@ pub struct Wanted {
     pub log: Option<&'static str>,
 }
 
+/// In a larger cluster a few nodes get a vote by themselves, and a log has all from its beginning where it is made so. A vote more is a step of its
+/// own in the logs that there are from the start, and each step waits for a timer, which is slower in such a cluster: it would take minutes.
+pub const VOTES_BY_THEMSELVES_MAX: u32 = 31;
+const VOTERS_OF_MORE: u32 = 3;
+
+/// The time in which a small cluster is ready, and more for each node of a large one.
 const READY: Duration = Duration::from_secs(60);
+const READY_EACH: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
 
 impl Nodes {
@@ -76,9 +83,18 @@ impl Nodes {
             kv_ports: ports.clone(),
             arguments: wanted.arguments.clone(),
             log: wanted.log.map(str::to_owned),
+            voters: voters_of_so_many(count),
             ..LocalOptions::new(directory, count)
         })?;
-        cluster.wait_ready(READY)?;
+        let patience = match voters_of_so_many(count) {
+            None => READY,
+            Some(_) => READY + READY_EACH * count,
+        };
+        cluster.wait_ready(patience)?;
+        let all = match voters_of_so_many(count) {
+            None => Vec::new(),
+            Some(_) => (1..=u64::from(count)).collect(),
+        };
         let leader = |group: u16| match wanted.replicas {
             Some(replicas) => u32::from(group) * replicas + 1,
             None => u32::from(group) % count + 1,
@@ -98,7 +114,7 @@ impl Nodes {
         for (name, first) in nodes.groups.iter().zip(&nodes.leaders) {
             let members = match wanted.replicas {
                 Some(replicas) => (*first..first + replicas).map(u64::from).collect(),
-                None => Vec::new(),
+                None => all.clone(),
             };
             let made = client.create_new_log(&NewLog {
                 name: name.clone(),
@@ -109,7 +125,12 @@ impl Nodes {
             made_or_there(made.map(drop))?;
         }
         client.change_slots(&ChangeSlots::join(&nodes.groups))?;
-        made_or_there(client.create_log(RAW).map(drop))?;
+        let made = client.create_new_log(&NewLog {
+            name: RAW.to_owned(),
+            members: all,
+            ..NewLog::default()
+        });
+        made_or_there(made.map(drop))?;
         let addresses = nodes.cluster.addresses();
         for (group, first) in nodes.groups.iter().zip(&nodes.leaders) {
             let members = match wanted.replicas {
@@ -119,9 +140,9 @@ impl Nodes {
                 }
                 None => &addresses[..],
             };
-            level::wait_ready(members, group, READY)?;
+            level::wait_ready(members, group, patience)?;
         }
-        level::wait_ready(&addresses, RAW, READY)?;
+        level::wait_ready(&addresses, RAW, patience)?;
         nodes.spread()?;
         Ok(nodes)
     }
@@ -222,6 +243,11 @@ impl Nodes {
             .position(|address| lacks(address).is_none());
         lacking.map(|at| format!("node {} has no whole state of {group}", at + 1))
     }
+}
+
+/// So many nodes get a vote by themselves. `None`: all.
+pub fn voters_of_so_many(nodes: u32) -> Option<u32> {
+    (nodes > VOTES_BY_THEMSELVES_MAX).then_some(VOTERS_OF_MORE)
 }
 
 fn made_or_there(made: Result<(), AdminError>) -> Result<()> {

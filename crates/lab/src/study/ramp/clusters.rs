@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use client::{Client, Timeouts};
+use client::{Client, NewLog, Timeouts};
 use tempfile::TempDir;
 use testbed::cluster::{LocalCluster, LocalOptions};
+use testbed::level;
 
 use super::contended::Contended;
 use super::kinds::{Ink, Kind};
@@ -19,12 +20,15 @@ use crate::study::rounds::{Appends, Proposer};
 /// A log may have so many voters, whose timers are slower than those of the product.
 pub const MACHINES_MAX: i64 = 101;
 /// So many may have the pace of the product.
-pub const MACHINES_AT_PACE_MAX: u32 = 31;
+pub const MACHINES_AT_PACE_MAX: u32 = nodes::VOTES_BY_THEMSELVES_MAX;
 
-/// The time in which a small cluster is ready, and more for each node: votes are given one after the other.
+/// The time in which a small cluster is ready, and more for each node: they join one after the other.
 const READY: Duration = Duration::from_secs(120);
 const READY_EACH: Duration = Duration::from_secs(5);
+/// The log of proposals where nodes get their votes by themselves.
 const LOG: &str = "main";
+/// … where more nodes vote than a cluster of the product's pace has.
+const LOG_OF_ALL: &str = "proposals";
 /// The retention of a log of proposals.
 const KEPT: &str = "128MiB";
 /// A file system in memory.
@@ -84,8 +88,9 @@ impl Variant {
                 Box::new(Contended::new(&keys.doors, count, until))
             }
             _ => {
-                client.retain(LOG, KEPT)?;
-                Box::new(Appends::to(&client, LOG)?)
+                let log = log_of(machines);
+                client.retain(log, KEPT)?;
+                Box::new(Appends::to(&client, log)?)
             }
         };
         Ok(Variant {
@@ -116,6 +121,13 @@ impl Nodes {
     }
 }
 
+fn log_of(machines: u32) -> &'static str {
+    match machines > MACHINES_AT_PACE_MAX {
+        true => LOG_OF_ALL,
+        false => LOG,
+    }
+}
+
 fn ready(machines: u32) -> Duration {
     READY + READY_EACH * machines
 }
@@ -133,8 +145,19 @@ fn processes(kind: Kind, at: PathBuf, machines: u32, arguments: Vec<String>) -> 
     }
     let mut options = LocalOptions::new(at, machines);
     options.arguments = arguments;
+    options.voters = nodes::voters_of_so_many(machines);
     let cluster = LocalCluster::start(options)?;
     cluster.wait_ready(ready(machines))?;
+    if machines > MACHINES_AT_PACE_MAX {
+        let addresses = cluster.addresses();
+        let client = Client::new(addresses.clone(), Timeouts::default());
+        client.create_new_log(&NewLog {
+            name: LOG_OF_ALL.to_owned(),
+            members: (1..=u64::from(machines)).collect(),
+            ..NewLog::default()
+        })?;
+        level::wait_ready(&addresses, LOG_OF_ALL, ready(machines))?;
+    }
     Ok(Nodes::Processes(cluster))
 }
 

@@ -119,7 +119,15 @@ impl Experiment<'_> {
         for (id, kind) in &self.variants {
             watch.says(format!("{count} machines, {id}"));
             let directory = scratch.path().join(format!("{count}-{id}"));
-            let mut variant = Variant::start(*kind, directory.clone(), count)?;
+            let mut variant = match Variant::start(*kind, directory.clone(), count) {
+                Ok(variant) => variant,
+                Err(error) if go_on().is_ok() => return Err(error),
+                // Somebody asked it to end, and it keeps the clusters before.
+                Err(_) => {
+                    found.complete = false;
+                    break;
+                }
+            };
             let mut appends = taken(std::slice::from_mut(&mut variant));
             let rounds = (self.rounds(), size as usize);
             let (mut samples, complete) = take_turns(&mut appends, rounds, draw, || watch.step(1))?;
