@@ -39,5 +39,5 @@ pub use count::Count;
 pub use lag::{LAG_MAX, Lag, NotALag};
 pub use late::Late;
 pub use slow::Slow;
-pub use tally::{Amount, Counts};
+pub use tally::{Amount, Counts, Reading};
 pub use way::{ACCEPTED_FROM, News, Way};

@@ -52,17 +52,25 @@ enum Place {
 
 /// Reads one connection's bytes as they are sent.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub struct Reading {
     place: Place,
 }
 
+impl Default for Reading {
+    fn default() -> Reading {
+        Reading::new()
+    }
+}
+
 impl Reading {
+    /// Of a connection on which nothing was sent yet.
     pub fn new() -> Reading {
         Reading {
             place: Place::Line(0),
         }
     }
 
+    /// Counts the frames of a send, which may end within one.
     pub fn read(&mut self, slices: &[Slice], counts: &Counts) {
         for slice in slices {
             let mut bytes: &[u8] = slice;

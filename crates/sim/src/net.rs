@@ -30,6 +30,12 @@ pub struct NetworkModel {
     pub send_buffer_bytes: u64,
     pub receive_buffer_bytes: u64,
     pub segment_bytes_max: u64,
+    /// The time that a segment takes of its sender's line beside that of its bytes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub segment_us: u64,
+    /// Nothing is cut by chance: neither what is sent, where it is no longer than a segment, nor what is received.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
     /// The wait for the first lost segment, and then twice that.
     pub retransmit_us: Range<u64>,
     /// The time for which an end waits for an acknowledgement before the connection fails.
@@ -154,6 +160,10 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Headers and lines are shorter.
 const BATCH_BYTES_MIN: usize = 512;
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Default for NetworkModel {
     fn default() -> NetworkModel {
         NetworkModel {
@@ -162,6 +172,8 @@ impl Default for NetworkModel {
             send_buffer_bytes: 256 << 10,
             receive_buffer_bytes: 256 << 10,
             segment_bytes_max: 64 << 10,
+            segment_us: 0,
+            whole: false,
             retransmit_us: 5_000..200_000,
             give_up_us: 15_000_000,
             connect_timeout_us: 5_000_000,

@@ -40,7 +40,7 @@ impl Network {
         let (mut unsent, last) = stream.begin_sending();
         while !unsent.is_empty() {
             let mut count = self.model.segment_bytes_max.min(unsent.end - unsent.start);
-            if count > 1 && clock.random.below(8) == 0 {
+            if count > 1 && !self.model.whole && clock.random.below(8) == 0 {
                 count = 1 + clock.random.below(count);
             }
             self.put_in_flight(clock, id, side, count, false);
@@ -62,7 +62,7 @@ impl Network {
         let connection = self.connections[id as usize].as_mut();
         let connection = connection.expect("who sends has a connection");
         let line_free_at = &mut self.line_free_at[connection.ends[usize::from(side)].host.index()];
-        let takes_us = count / self.model.bytes_per_us;
+        let takes_us = self.model.segment_us + count / self.model.bytes_per_us;
         let leaves = clock.now.max(*line_free_at) + Duration::from_micros(takes_us);
         *line_free_at = leaves;
         let stream = &mut connection.streams[usize::from(side)];
@@ -157,7 +157,7 @@ impl Network {
         while let Some(receive) = end.receives.front_mut() {
             let room = receive.room();
             let mut count = room.min(incoming.unread() as usize);
-            if !receive.whole && count > 1 && clock.random.below(4) == 0 {
+            if !receive.whole && count > 1 && !self.model.whole && clock.random.below(4) == 0 {
                 count = 1 + clock.random.below(count as u64) as usize;
             }
             receive.lend_for(count);

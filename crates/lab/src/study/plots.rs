@@ -133,6 +133,7 @@ fn axis(x: &str) -> &'static str {
         "KB of a value" => "KB of a value",
         "per_s" => "per s",
         "ms" => "ms",
+        "frames" => "frames",
         _ => "machines",
     }
 }

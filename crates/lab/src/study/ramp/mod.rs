@@ -5,9 +5,10 @@
 //!   machines   3, 10, 20 … nodes; 1 KB       disk · RAM · RAM again
 //!   latency    3, 10 … nodes; 1 KB           disk · RAM, each with and without a lag on what nodes send each other
 //!   workload   3 or 5 nodes; decrees         one proposer · two for the same · one that dies · three at once
+//!   simulated  3 to 100 nodes; 1 KB          disk · RAM, on machines that share nothing, in the simulator
 //! ```
 //!
-//! Each of the first three also by other ways between nodes, by several proposers, and with timers that are slower (`setting`).
+//! Each of the first three is also had by other ways between nodes, by several proposers, and with timers that are slower (`setting`).
 //!
 //! But for workloads and several proposers a proposal is an append of one stream: its time is from the call to the acknowledgement, at a client beside the leader.
 
@@ -17,6 +18,7 @@ mod decrees;
 pub(super) mod kinds;
 mod measured;
 mod setting;
+mod simulated;
 mod together;
 pub(super) mod ways;
 mod workload;
@@ -56,11 +58,11 @@ const MACHINES: &str = "\
 As `ramp size` does, with 1 KB and more and more nodes, which all vote. All of them share this machine, as they did in the paper.
 Where the nodes of all variants together are more than 60, one cluster lives after the other, and a pair is measured apart. More than
 31 machines need --time-scale: all timers of the nodes take as many times as long, so that heartbeats leave room for proposals; messages and
-quorums are the same, and the variants' names say so.
+quorums are the same, and the variants' names say so. Beside them stands the simulator's series, of machines that share nothing (`ramp simulated`).
 
 Example:
   logberg-lab ramp machines --machines 3,9,15 --report machines.html
-  logberg-lab ramp machines --machines 10,40 --time-scale 10";
+  logberg-lab ramp machines --machines 10,40,100 --time-scale 10";
 
 const LATENCY: &str = "\
 As `ramp machines` does. With a lag what a node sends to another arrives later, by a time that is drawn anew each time; the order of
@@ -89,6 +91,9 @@ enum Which {
     Latency(Latency),
     #[command(after_help = workload::HELP)]
     Workload(workload::Arguments),
+    /// Time and messages of a proposal by the number of machines that share nothing, in the simulator
+    #[command(after_help = simulated::HELP)]
+    Simulated(simulated::Arguments),
 }
 
 #[derive(Debug, Args)]
@@ -161,6 +166,7 @@ impl Arguments {
             Which::Machines(machines) => machines.run(json),
             Which::Latency(latency) => latency.run(json),
             Which::Workload(workload) => workload.run(json),
+            Which::Simulated(simulated) => simulated.run(json),
         }
     }
 }
@@ -257,7 +263,10 @@ impl Machines {
             Some(_) => experiment.published("repository, 2 proposers", &["ram"]),
         }
         let base = setting.base().id();
-        let run = experiment.by_machines(&machines, self.size)?;
+        let mut run = experiment.by_machines(&machines, self.size)?;
+        if setting.is_plain() && run.run.complete {
+            simulated::beside(&mut run, &self.common, self.size)?;
+        }
         finish(run, &self.common, (json, report), |run| {
             // The exponent of the means beside that of the medians says how sure it is.
             let of = |figure: fn(&super::run::Cell) -> f64| {
@@ -265,16 +274,13 @@ impl Machines {
                 let points: Vec<(f64, f64)> = cells.map(|cell| (cell.x, figure(cell))).collect();
                 statistics::exponent(&points)
             };
-            let (Some(middle), Some(mean)) = (of(|cell| cell.p50_ms), of(|cell| cell.mean_ms))
-            else {
-                return Vec::new();
-            };
-            let found = (middle, middle.min(mean), middle.max(mean));
-            let names = ["exponent of machines", "more machines take longer"];
-            names
-                .iter()
-                .filter_map(|name| Checked::of(name, found))
-                .collect()
+            let mut checks = run.checks.clone();
+            if let (Some(middle), Some(mean)) = (of(|cell| cell.p50_ms), of(|cell| cell.mean_ms)) {
+                let found = (middle, middle.min(mean), middle.max(mean));
+                let names = ["exponent of machines", "more machines take longer"];
+                checks.extend(names.iter().filter_map(|name| Checked::of(name, found)));
+            }
+            checks
         })
     }
 }

@@ -28,6 +28,11 @@ impl Setting {
         self.ways.are_said()
     }
 
+    /// Whether only inks are compared.
+    pub fn is_plain(&self) -> bool {
+        !self.has_ways() && self.proposers.is_none()
+    }
+
     pub fn has(&self, transport: Transport) -> bool {
         self.ways.has(transport)
     }

@@ -117,6 +117,20 @@ pub const CHECKS: &[Check] = &[
         Must::HoldAbove { least: 0.1 },
     ),
     of(
+        ("R24", "exponent of machines apart, simulated"),
+        "more machines, more time: the exponent of time over machines that share nothing, in the simulator, RAM",
+        "1.8 to 1.95 to 100 machines, of one host",
+        (0.0, 0.5),
+        Must::HoldAbove { least: 1.3 },
+    ),
+    of(
+        ("R24", "frames of a proposal and follower, simulated"),
+        "more machines, more messages: frames of a proposal for each follower, where there are most, in the simulator",
+        "grows with their number, since each told each",
+        (1.9, 2.2),
+        Must::HoldAbove { least: 10.0 },
+    ),
+    of(
         ("R26", "lag/none"),
         "latency dominates: a lag of 5 to 38 ms / none, RAM",
         "14",
