@@ -28,7 +28,7 @@ fn main() {
     }
 }
 
-/// What git says. `None`: there is no git, or no repository.
+/// Git's answer. `None`: there is no git, or no repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let said = String::from_utf8(output.stdout).ok()?;

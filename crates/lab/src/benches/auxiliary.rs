@@ -43,7 +43,7 @@ long the auxiliary takes bytes, and how many are left on its disk.
 Example: ten followers killed
   logberg-lab bench auxiliary --times 10";
 
-/// What an auxiliary saves, and the pause until it stands in
+/// The savings of an auxiliary, and the pause until it stands in
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {

@@ -62,7 +62,7 @@ const MEMTABLE_BYTES: u64 = 64 << 20;
 const UNFLUSHED_BYTES_MAX: u64 = 4 * MEMTABLE_BYTES;
 const CACHE_BYTES: u64 = 32 << 20;
 
-/// What is measured.
+/// The measurements.
 trait Keeps: Sync {
     fn put(&self, batch: u64, rows: Vec<(Vec<u8>, Vec<u8>)>) -> Result<()>;
     fn get(&self, key: &[u8]) -> Result<Option<impl Deref<Target = [u8]>>>;

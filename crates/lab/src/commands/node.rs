@@ -28,7 +28,7 @@ pub struct Arguments {
     /// With --ink pmem: files are taken for persistent memory although they are not; for measuring what it would cost
     #[arg(long)]
     emulate_pmem: bool,
-    /// What carries between this node and the others, which have the same
+    /// The carrier between this node and the others, which have the same
     #[arg(long, value_name = "TRANSPORT", value_enum, default_value = "tcp")]
     carry: Transport,
     /// All timers of this node take so many times as long, and of the others, too

@@ -46,7 +46,7 @@ pub struct Fanout {
     pub p50_ms: f64,
     pub p99_ms: f64,
     pub max_ms: f64,
-    /// Of readers at the node that leads, and at the others: these hear of what is chosen with the next batch, or heartbeat.
+    /// Readers at the node that leads, and at the others: these hear of what is chosen with the next batch, or heartbeat.
     pub at_leader_p50_ms: f64,
     pub at_followers_p50_ms: f64,
     pub append_p50_ms: f64,
@@ -81,7 +81,7 @@ struct Readers {
     all: Vec<Reader>,
     piece: Vec<u8>,
     found: Vec<u64>,
-    /// Of which of the addresses the leader's is.
+    /// The place of the leader's among the addresses.
     leader: usize,
     places: usize,
     at_leader: Histogram<u64>,

@@ -42,7 +42,7 @@ Example: a thousand idle logs; and busy ones
   logberg-lab bench many-logs --logs 1000
   logberg-lab bench many-logs --active 1,4,16,64,256 --seconds 10 --report logs.html";
 
-/// What many logs cost, idle or active: CPU, memory, disk, time to start; throughput, fairness
+/// The cost of many logs, idle or active: CPU, memory, disk, time to start; throughput, fairness
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
@@ -59,19 +59,19 @@ pub struct Arguments {
     /// Logs with a writer each; one measurement for each number, instead of idle ones
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with_all = ["logs", "at_once"], value_parser = clap::value_parser!(u32).range(1..=1024))]
     active: Vec<u32>,
-    /// Of active logs: bytes per second of all writers together [default: as fast as acks come]
+    /// Bytes per second of all writers of active logs together [default: as fast as acks come]
     #[arg(long, value_name = "RATE", requires = "active", value_parser = quantity::bytes_per_second)]
     rate: Option<u64>,
-    /// Of active logs: bytes handed to a client at a time
+    /// Bytes handed to a client of an active log at a time
     #[arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = quantity::at_least_one)]
     write_size: u64,
-    /// Of active logs: unmeasured time before each measurement
+    /// Unmeasured time before each measurement of active logs
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = quantity::seconds)]
     warm_up: f64,
-    /// Of active logs: what all writers together keep until it is acknowledged, each from 256 KiB to 16 MiB
+    /// Bytes that all writers of active logs together keep until they are acknowledged, each from 256 KiB to 16 MiB
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = quantity::at_least_one)]
     window: u64,
-    /// Of active logs: how often the numbers take turns
+    /// Turns that the numbers of active logs take
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     times: u32,
     #[command(flatten)]

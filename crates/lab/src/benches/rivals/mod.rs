@@ -53,7 +53,7 @@ pub struct Arguments {
     /// Bytes of each message
     #[arg(long, value_name = "BYTES,…", default_value = "1KiB,64KiB", value_delimiter = ',', value_parser = message_bytes)]
     write_size: Vec<u64>,
-    /// Of each measurement, about
+    /// Length of each measurement, about
     #[arg(long, value_name = "SECONDS", default_value = "7", value_parser = quantity::seconds)]
     seconds: f64,
     /// Rivals are written to for so long before, at full speed

@@ -21,7 +21,7 @@ pub struct Others {
     /// Beside TCP: clusters whose nodes speak so
     #[arg(long, value_name = "TRANSPORT,…", value_delimiter = ',', value_enum)]
     transports: Vec<Transport>,
-    /// What nodes send each other arrives so much later, as 20ms or 5ms..38ms
+    /// A lag on all that nodes send each other, as 20ms or 5ms..38ms
     #[arg(long, value_name = "LAG")]
     lag: Option<Lag>,
 }

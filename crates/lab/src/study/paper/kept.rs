@@ -21,7 +21,7 @@ pub enum Kept {
     Bench(Box<Bench>),
 }
 
-/// What a bench printed with `--json`.
+/// The object that a bench printed with `--json`.
 pub struct Bench {
     pub name: String,
     pub said: Value,

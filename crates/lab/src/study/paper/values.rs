@@ -1,4 +1,4 @@
-//! What a bench printed, as a table: benches have objects of their own, each of another shape.
+//! A bench's printed object, as a table: benches have objects of their own, each of another shape.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::study::tables::Table;
 /// More rows are samples, and no table.
 const ROWS_MAX: usize = 200;
 
-/// What lies below a path such as `figures` or `machine.kernel`, or all of it. Things that have the same keys are a table of these keys, and else
+/// All that lies below a path such as `figures` or `machine.kernel`, or all of it. Things that have the same keys are a table of these keys, and else
 /// each number and each word is a row. `None`: there is nothing, or too much.
 pub fn of(said: &Value, path: Option<&str>) -> Option<Table> {
     let mut found = said;

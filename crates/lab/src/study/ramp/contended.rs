@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow, bail};
 use super::decrees;
 use crate::study::rounds::Proposer;
 
-/// Whose learning ends the time of a proposal.
+/// The proposer whose learning ends the time of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Until {
     /// The first proposer knows what was agreed on.

@@ -48,7 +48,7 @@ impl Ways {
         }
     }
 
-    /// What of them cannot be measured, and what to do about it.
+    /// The reason why they cannot be measured, and what to do about it. `None`: they can.
     pub fn refused(&self) -> Option<&'static str> {
         let mut once = self.said.clone();
         once.sort_unstable();

@@ -1,4 +1,4 @@
-//! What a grid found, as one object of JSON: its tables, its plots and its page are made of it, at once or later.
+//! The findings of a grid, as one object of JSON: its tables, its plots and its page are made of it, at once or later.
 
 use std::fmt;
 

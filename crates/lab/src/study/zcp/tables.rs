@@ -12,7 +12,7 @@ use crate::study::tables::Table;
 
 /// Rates down, sizes of writes across; only those of which a cell was measured.
 pub struct Grid {
-    /// Of the catalogue.
+    /// The catalogue's row.
     pub row: &'static str,
     pub title: &'static str,
     pub table: Table,

@@ -1,4 +1,4 @@
-//! What a workload came to: the values that its proposers learned, and the time that it took them.
+//! The outcome of a workload: the values that its proposers learned, and the time that it took them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

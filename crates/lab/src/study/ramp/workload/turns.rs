@@ -12,7 +12,7 @@ use super::cluster::Cluster;
 use super::found::{Found, ONE};
 use crate::study::rounds::Draw;
 
-/// What is proposed in each round by the nodes of each way.
+/// The proposals of each round to the nodes of each way.
 pub struct Turns {
     pub rounds: u32,
     pub seed: u64,
