@@ -145,7 +145,7 @@ fn remove_abandoned(parent: &Path) {
 }
 
 /// Ctrl-C makes the next [`go_on`] fail, and everything is cleaned up on the way out.
-fn watch_signals() -> Result<()> {
+pub fn watch_signals() -> Result<()> {
     static WATCHING: OnceLock<()> = OnceLock::new();
     if WATCHING.set(()).is_err() {
         return Ok(());

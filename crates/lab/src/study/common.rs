@@ -18,7 +18,7 @@ pub struct Common {
     /// At most two minutes: fewer rounds, and fewer places
     #[arg(long)]
     pub quick: bool,
-    /// Rounds; each variant has a turn in each [default: 200, or 40 with --quick; with keys 20, or 6]
+    /// Rounds; each variant has a turn in each [default: 200, or 40 with --quick; with keys 12, or 6]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(6..=100_000))]
     rounds: Option<u32>,
     /// The orders of turns are drawn from it

@@ -32,8 +32,8 @@ pub struct Keyed {
     pub common: Common,
 }
 
-/// Rounds of a whole run, and of a quick one.
-const ROUNDS: (u32, u32) = (20, 6);
+/// Rounds of a whole run, and of a quick one. Of twelve the third and the tenth are the interval, which the two that lie furthest out do not move.
+const ROUNDS: (u32, u32) = (12, 6);
 const SLICE_SECONDS: (f64, f64) = (1.0, 0.4);
 const WARM_UP: Duration = Duration::from_millis(100);
 /// Commands of a turn of one client that count; one goes before them.

@@ -28,7 +28,7 @@ use carrier::Lag;
 use clap::{Args, Subcommand};
 use wire::quantity;
 
-use kinds::Ink;
+use kinds::{Ink, Kind};
 use measured::Experiment;
 use setting::Setting;
 
@@ -112,7 +112,7 @@ pub struct Size {
 
 #[derive(Debug, Args)]
 pub struct Machines {
-    /// Nodes of a cluster [default: 3, 10 and 20, or 3 and 9 with --quick]
+    /// Nodes of a cluster [default: 3, 10, 20 and 30, or 3 and 9 with --quick]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=clusters::MACHINES_MAX))]
     machines: Vec<u32>,
     /// Bytes of a proposal
@@ -250,7 +250,7 @@ impl Size {
 impl Machines {
     fn run(self, json: bool) -> Result<()> {
         let report = self.common.report.open()?;
-        let machines = or(&self.machines, self.common.quick, &[3, 9], &[3, 10, 20]);
+        let machines = or(&self.machines, self.common.quick, &[3, 9], &[3, 10, 20, 30]);
         let setting = &self.setting;
         setting.check(&machines)?;
         let inks = setting.inks(&[Ink::Disk, Ink::Ram]);
@@ -297,6 +297,10 @@ impl Latency {
         let variants = [plain, late].concat();
         let base = setting.base();
         let (late, base) = (base.later(self.lag).id(), base.id());
+        let late_disk = Kind::plain(Ink::Disk)
+            .paced(setting.pace())
+            .later(self.lag)
+            .id();
         let mut experiment =
             Experiment::new("ramp latency", "machines", &self.common, &variants, &late);
         match setting.proposers() {
@@ -312,8 +316,8 @@ impl Latency {
         finish(run, &self.common, (json, report), |run| {
             let last = machines.iter().copied().max().map_or(0.0, f64::from);
             let checks = [
-                ("lag/none", run.pair("ram+lag", "ram", last)),
-                ("disk/ram under lag", run.pair("disk+lag", "ram+lag", last)),
+                ("lag/none", run.pair(&late, &base, last)),
+                ("disk/ram under lag", run.pair(&late_disk, &late, last)),
             ];
             let checks = checks
                 .into_iter()

@@ -28,6 +28,11 @@ impl Setting {
         self.ways.are_said()
     }
 
+    /// Timers take so many times as long.
+    pub fn pace(&self) -> u32 {
+        self.time_scale
+    }
+
     /// Whether only inks are compared.
     pub fn is_plain(&self) -> bool {
         !self.has_ways() && self.proposers.is_none()

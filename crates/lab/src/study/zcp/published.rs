@@ -13,10 +13,6 @@ pub const RATES_MB: [u64; 16] = [
 /// The sizes of the columns, in bytes.
 pub const WRITE_BYTES: [u64; 8] = [1, 14, 20, 50, 100, 200, 500, 1000];
 
-/// Seconds of each run.
-pub const WARM_UP_S: f64 = 15.0;
-pub const MEASURED_S: f64 = 45.0;
-
 const CELLS: &str = include_str!("../published/zcp.csv");
 
 /// The parts of all round trips that were no slower, and the columns that say it.
