@@ -227,8 +227,11 @@ fn all_keeps_runs_and_makes_a_page_of_them() {
     assert_eq!(told[0]["experiment"], "mex messages");
     let page = std::fs::read_to_string(to.join("index.html")).expect("a page");
     assert!(page.contains("mex messages"));
-    let kept = std::fs::read_to_string(to.join("mex-messages.json")).expect("a run");
-    let run: Value = serde_json::from_str(&kept).expect("JSON");
+    assert_eq!(told[0]["end"], "whole");
+    // As docs/runs has them.
+    let kept = std::fs::File::open(to.join("mex-messages.json.gz")).expect("a run");
+    let kept = flate2::read::GzDecoder::new(kept);
+    let run: Value = serde_json::from_reader(kept).expect("JSON");
     // Counts of the engine, which no machine changes.
     for (name, ours) in [
         ("requests, vanilla/leader", 2.0),
@@ -241,4 +244,23 @@ fn all_keeps_runs_and_makes_a_page_of_them() {
         &format!("all --only nothing --to {}", to.display()),
     );
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn machines_that_share_nothing_are_equal_for_equal_seeds() {
+    let directory = tempfile::tempdir().unwrap();
+    let of = |seed: u32| {
+        let command = format!("ramp simulated --machines 3,9 --rounds 6 --seed {seed}");
+        run(directory.path(), &command)
+    };
+    let first = of(7);
+    // Each follower is told once, and says once that it accepted.
+    let frames = "frames of a proposal and follower, simulated";
+    assert_eq!(check(&first, frames)["ours"], 2.0);
+    let again = of(7);
+    assert_eq!(first["cells"], again["cells"]);
+    assert_ne!(first["cells"], of(8)["cells"]);
+    for variant in first["variants"].as_array().expect("variants") {
+        assert_eq!(variant["transport"], "simulated");
+    }
 }

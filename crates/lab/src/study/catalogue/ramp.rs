@@ -45,7 +45,7 @@ pub(super) const ROWS: &[Row] = &[
     have(
         "R8",
         "repository: two proposers, RAM, 10 to 100 machines [.003 to .21 s]",
-        "logberg-lab ramp machines --proposers 2",
+        "logberg-lab ramp machines --proposers 2 --machines 10,40,100 --time-scale 10",
     ),
     have(
         "R9",

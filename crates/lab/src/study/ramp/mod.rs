@@ -58,7 +58,7 @@ const MACHINES: &str = "\
 As `ramp size` does, with 1 KB and more and more nodes, which all vote. All of them share this machine, as they did in the paper.
 Where the nodes of all variants together are more than 60, one cluster lives after the other, and a pair is measured apart. More than
 31 machines need --time-scale: all timers of the nodes take as many times as long, so that heartbeats leave room for proposals; messages and
-quorums are the same, and the variants' names say so. Beside them stands the simulator's series, of machines that share nothing (`ramp simulated`).
+quorums are the same, and the variants' names say so. Beside them stands the simulator's series, of as many machines that share nothing (`ramp simulated`).
 
 Example:
   logberg-lab ramp machines --machines 3,9,15 --report machines.html
@@ -265,7 +265,7 @@ impl Machines {
         let base = setting.base().id();
         let mut run = experiment.by_machines(&machines, self.size)?;
         if setting.is_plain() && run.run.complete {
-            simulated::beside(&mut run, &self.common, self.size)?;
+            simulated::beside(&mut run, &self.common, &machines, self.size)?;
         }
         finish(run, &self.common, (json, report), |run| {
             // The exponent of the means beside that of the medians says how sure it is.

@@ -30,7 +30,7 @@ Example:
 #[derive(Debug, Args)]
 pub struct Arguments {
     /// Machines [default: 3, 5, 10, 20, 30, 50, 70 and 100, or 3, 10 and 30 with --quick]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(3..=MACHINES_MAX))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(i64::from(LEAST)..=MACHINES_MAX))]
     machines: Vec<u32>,
     /// Bytes of a proposal
     #[arg(long, value_name = "BYTES", default_value = "1k", value_parser = quantity::at_least_one)]
@@ -48,6 +48,8 @@ pub struct Arguments {
     common: Common,
 }
 
+/// A leader, and followers of which one may be slower.
+const LEAST: u32 = 3;
 const INKS: [Ink; 2] = [Ink::Disk, Ink::Ram];
 const ROUNDS: (u32, u32) = (200, 40);
 const MACHINES: &[u32] = &[3, 5, 10, 20, 30, 50, 70, 100];
@@ -97,16 +99,16 @@ fn series(
     Ok((points, true))
 }
 
-/// The simulated series as figures of a run that measured real machines.
-pub fn beside(run: &mut Run, common: &Common, bytes: u64) -> Result<()> {
+/// The simulated series as figures of a run that measured as many real machines.
+pub fn beside(run: &mut Run, common: &Common, machines: &[u32], bytes: u64) -> Result<()> {
     let assumed = Assumed::default();
-    let machines = if common.quick {
-        MACHINES_QUICK
-    } else {
-        MACHINES
-    };
     let count = common.rounds(ROUNDS);
-    let (points, whole) = series(machines, (bytes, count), &assumed, common.seed)?;
+    let several = machines.iter().copied().filter(|count| *count >= LEAST);
+    let machines: Vec<u32> = several.collect();
+    if machines.is_empty() {
+        return Ok(());
+    }
+    let (points, whole) = series(&machines, (bytes, count), &assumed, common.seed)?;
     run.run.complete &= whole;
     let times = points.iter().flat_map(|point| {
         let quantile = |part| statistics::quantile(&point.found.times_ms, part);
