@@ -190,5 +190,11 @@ pub fn print_checks(checks: &[Checked]) -> Result<()> {
             check.paper.clone(),
         ]);
     }
-    show::print(format_args!("{}\n", show::lines(&table)))
+    show::print(format_args!("{}\n", show::lines(&table)))?;
+    for check in checks {
+        if let Some(why) = &check.why {
+            show::print(format_args!("{}, {}: {why}", check.row, check.name))?;
+        }
+    }
+    Ok(())
 }
