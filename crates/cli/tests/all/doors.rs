@@ -36,7 +36,7 @@ fn figure(link: &mut Link, section: &str, name: &str) -> String {
 fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        assert!(begun.elapsed() < Duration::from_secs(120), "{what}");
         thread::sleep(Duration::from_millis(50));
     }
 }
