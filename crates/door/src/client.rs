@@ -379,6 +379,12 @@ impl Client {
         self.transaction = None;
     }
 
+    /// Lets go of a large value that is not named yet: its command is not executed. The number of its reply.
+    pub fn give_large_up(&mut self) -> Option<u64> {
+        let large = self.large.take_if(|large| !large.is_named())?;
+        Some(large.number)
+    }
+
     pub fn is_ending(&self) -> bool {
         self.is_ending
     }

@@ -25,7 +25,7 @@ use crate::client::Client;
 use crate::counts::Counts;
 use crate::groups::Groups;
 use crate::guard::Guard;
-use crate::large::Ahead;
+use crate::large::{Ahead, Large};
 use crate::moving::Moving;
 use crate::slots::Slots;
 use crate::slow::SlowLog;
@@ -35,6 +35,7 @@ use crate::spread::Spread;
 const INPUT_BYTES_MAX: usize = 256 << 20;
 /// The bytes of replies that clients have not taken, of all together.
 const UNSENT_BYTES_MAX: usize = 256 << 20;
+const TOO_MANY_BYTES: &str = "ERR too many bytes of unfinished requests at this node";
 const CLIENTS_MAX: usize = 10_000;
 /// So many requests of one client are taken before others have their turn: each waits for those of others, not for a long pipeline.
 const TAKEN_AT_ONCE: usize = 64;
@@ -130,6 +131,8 @@ pub struct Door {
     spreads: BTreeMap<(u64, u64), Spread>,
     /// The last number under which a value went ahead. Nobody else's values have the same.
     ticket: u64,
+    /// Clients whose large values are on their way, and some who had one.
+    with_large: BTreeSet<u64>,
     ahead: Ahead,
     expire_at: Time,
     /// By group: the slot where the next look begins. `None`: one is under way.
@@ -186,6 +189,7 @@ impl Door {
             told,
             spreads: BTreeMap::new(),
             ticket: config.seed.rotate_left(32),
+            with_large: BTreeSet::new(),
             ahead: config.ahead,
             expire_at: now,
             expire_from: BTreeMap::new(),
@@ -372,8 +376,10 @@ impl Door {
             true => self.slots.watched.bytes_of(id),
             false => 0,
         };
+        // A value that goes on beside an ending is in memory as before.
+        let large = client.large.as_ref().map_or(0, Large::held_bytes);
         let held = match client.is_ending() {
-            true => 0,
+            true => large,
             false => client.input_bytes() + watched,
         };
         let counted = std::mem::replace(&mut client.counted, held);
@@ -381,16 +387,31 @@ impl Door {
         if self.input_bytes <= INPUT_BYTES_MAX {
             return;
         }
-        let most = self.clients.iter_mut();
-        if let Some((id, client)) = most.max_by_key(|(_, client)| client.counted) {
-            client.answer(&error(
-                "ERR too many bytes of unfinished requests at this node",
-            ));
-            client.end();
-            self.counts.figures.clients_closed.add(1);
-            self.input_bytes -= std::mem::take(&mut client.counted);
-            self.ready.insert(*id);
+        let open = self.clients.iter();
+        let open = open.filter(|(_, client)| !client.is_ending());
+        if let Some((id, _)) = open.max_by_key(|(_, client)| client.counted) {
+            self.end_for_bytes(*id);
         }
+    }
+
+    /// Ends a client whose unfinished requests take too much.
+    fn end_for_bytes(&mut self, id: u64) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        let too_many = error(TOO_MANY_BYTES);
+        let given_up = client.give_large_up();
+        if given_up.is_none() {
+            client.answer(&too_many);
+        }
+        client.end();
+        let protocol = client.protocol;
+        self.counts.figures.clients_closed.add(1);
+        self.ready.insert(id);
+        if let Some(number) = given_up {
+            self.answer(self.taken_at, id, number, protocol, Some(&too_many));
+        }
+        self.count_input(id);
     }
 }
 

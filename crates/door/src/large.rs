@@ -39,6 +39,8 @@ impl Default for Ahead {
 pub const PIECES_ALONE: usize = 4;
 /// … and so many beside others, who share cores and disks with it.
 pub const PIECES_BESIDE: usize = 1;
+/// So many pieces of all values of a door are under way: 4 MiB, where a group takes 64 MiB of commands that wait.
+pub const PIECES_OF_ALL: usize = 64;
 /// So often a value begins anew.
 const ATTEMPTS_MAX: u32 = 3;
 
@@ -119,6 +121,16 @@ impl Large {
     pub fn fill(&mut self, bytes: Vec<u8>, value: Range<usize>) {
         self.bytes = bytes;
         self.value = value;
+    }
+
+    /// Its pieces that are under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way
+    }
+
+    /// Its command is asked for: nobody can take that back.
+    pub fn is_named(&self) -> bool {
+        self.state == State::Named
     }
 
     /// The memory that it takes.

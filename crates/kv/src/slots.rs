@@ -48,7 +48,7 @@ pub fn new_id<R: Rows>(rows: &mut R, life: Life) -> Result<u64, Halt<R::Stop>> {
 }
 
 /// Writes the next piece of a value that a command is to set, from this place on: a whole number of 4 KiB, but for the last piece. Nobody sees it
-/// until a command names it ([`Context::prepared`]); what nobody names within a minute is forgotten. False: what came before it is gone, so
+/// until a command names it ([`Context::prepared`]); what nobody names is forgotten a minute after its last piece. False: what came before it is gone, so
 /// its sender begins anew with another ticket.
 ///
 /// Errors: the slot cannot be read.

@@ -1,6 +1,7 @@
 //! The arguments of a node when it is started.
 
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -263,6 +264,23 @@ pub struct Arguments {
     speaks: Option<Speaks>,
 }
 
+/// Free memory in the allocator's arenas is looked at so often, and given back if it is so much: after a flood, and not after each flush of rows.
+const LOOK_AT_MEMORY_EVERY: Duration = Duration::from_secs(10);
+const FREE_BYTES_MAX: usize = 256 << 20;
+
+/// Gives memory back that a flood of requests took, for as long as the process lives.
+fn give_back_now_and_then() -> Result<()> {
+    let run = || {
+        loop {
+            thread::sleep(LOOK_AT_MEMORY_EVERY);
+            heap::give_back_free_blocks(FREE_BYTES_MAX);
+        }
+    };
+    let thread = thread::Builder::new().name("memory".to_owned());
+    thread.spawn(run).context("cannot start a thread")?;
+    Ok(())
+}
+
 impl Arguments {
     /// Runs until somebody ends it. The settings change the mover and the ink of `kernel`, and nothing else. `token`: shown
     /// to the nodes that it joins.
@@ -292,6 +310,7 @@ impl Arguments {
             return show::print(settings.effective().to_toml()?.trim_end());
         }
         heap::give_back_large_blocks();
+        give_back_now_and_then()?;
         let voters_max = match &carry {
             Some(carry) if carry.pace() > 1 => VOTERS_OF_SLOW_NODES_MAX,
             _ => VOTERS_MAX,

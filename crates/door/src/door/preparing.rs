@@ -8,7 +8,7 @@ use ops::Time;
 
 use super::{Door, Next};
 use crate::answers::error;
-use crate::large::{Due, Large, PIECES_ALONE, PIECES_BESIDE};
+use crate::large::{Due, Large, PIECES_ALONE, PIECES_BESIDE, PIECES_OF_ALL};
 use crate::order;
 
 /// The beginning of the reply to a command whose value is gone.
@@ -66,12 +66,31 @@ impl Door {
         let client = self.clients.get_mut(&id);
         if let Some(large) = client.and_then(|client| client.large.as_mut()) {
             large.fill(bytes, value);
-            self.go_ahead(now, id);
+            self.with_large.insert(id);
+            self.go_ahead_all(now, id);
         }
     }
 
-    /// Does what is due for a value.
-    fn go_ahead(&mut self, now: Time, id: u64) {
+    /// Does what is due for all values, that of this client last.
+    fn go_ahead_all(&mut self, now: Time, id: u64) {
+        let clients = &self.clients;
+        let large_of = |id: &u64| clients.get(id).and_then(|client| client.large.as_ref());
+        self.with_large.retain(|id| large_of(id).is_some());
+        let under_way = self.with_large.iter().filter_map(large_of);
+        let under_way: usize = under_way.map(Large::under_way).sum();
+        let behind = self.with_large.range(id + 1..);
+        let ids: Vec<u64> = behind
+            .chain(self.with_large.range(..=id))
+            .copied()
+            .collect();
+        let mut left = PIECES_OF_ALL.saturating_sub(under_way);
+        for id in ids {
+            self.go_ahead(now, id, &mut left);
+        }
+    }
+
+    /// Does what is due for a value. `left`: so many pieces may go still.
+    fn go_ahead(&mut self, now: Time, id: u64, left: &mut usize) {
         let wall_ms = self.now_us(now) / 1000;
         let pieces_max = match self.is_loaded(now) {
             true => PIECES_BESIDE,
@@ -83,8 +102,10 @@ impl Door {
             let (number, slot) = (large.number, large.slot);
             let group = self.groups.of_slot(slot).unwrap_or_default().to_owned();
             let by_map = self.groups.by_map(slot, &group);
+            let pieces_max = pieces_max.min(large.under_way() + *left);
             let (is_piece, bytes) = match large.due(pieces_max) {
                 Due::Piece { ticket, at } => {
+                    *left -= 1;
                     let place = (ticket, at.start as u64);
                     let bytes = order::piece(by_map, place, &large.key, large.piece(at));
                     (true, bytes)
@@ -136,7 +157,7 @@ impl Door {
         };
         if reply.is_some_and(|reply| reply.starts_with(NOT_PREPARED)) {
             large.on_gone();
-            self.go_ahead(now, id);
+            self.go_ahead_all(now, id);
             return true;
         }
         client.large = None;
@@ -169,9 +190,9 @@ impl Door {
                     client.on_answer(number, Some(bytes));
                     self.ready.insert(id);
                 }
-                return self.count_input(id);
+                self.count_input(id);
             }
         }
-        self.go_ahead(now, id);
+        self.go_ahead_all(now, id);
     }
 }

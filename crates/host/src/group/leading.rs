@@ -385,6 +385,10 @@ impl Leading {
 
     /// Nothing is executed here now.
     fn turn_away(&mut self, now: Time) {
+        // What was to be executed again soon is not now: it waits as others do, or its moment would stay in the past.
+        if !self.parked.is_empty() {
+            self.give_fetches_up();
+        }
         let leader = self.leader.as_ref().map(|leader| leader.address.clone());
         let reigns = self.reign.is_some();
         let is_over = |waiting: &Waiting| {

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!  piece 0 ─▶ id, 64 KiB ─▶ piece 1 ─▶ id, 128 KiB ─▶ … ─▶ SET: the key has the id, and the row of what was prepared goes
-//!                                                       └─▶ a minute later, unless that came: the bytes are forgotten
+//!                                                       └─▶ a minute after the last piece, unless that came: forgotten
 //! ```
 
 use crate::fail::{Fail, fail, words};
 use crate::rows::meta::FORM;
 use crate::rows::{Big, Db, Kind, keys};
 
-/// A value that is not named for so long is forgotten.
+/// A value of which nothing further comes for so long is forgotten.
 const PREPARED_FOR_MS: u64 = 60_000;
 
 /// A value that was prepared, as the command that names it knows it.
@@ -67,16 +67,19 @@ pub(crate) fn put_piece(db: &mut Db, ticket: u64, at: u64, piece: &[u8]) -> Resu
         None => Standing {
             id: db.new_id()?,
             bytes: 0,
-            deadline: db.now() + PREPARED_FOR_MS,
+            deadline: 0,
         },
     };
     if standing.bytes != at {
         return Ok(false);
     }
     super::text::put_chunks(db, standing.id, at, piece)?;
-    let bytes = at + piece.len() as u64;
-    db.view
-        .put(&row, &Standing { bytes, ..standing }.encode())?;
+    let standing = Standing {
+        bytes: at + piece.len() as u64,
+        deadline: db.now() + PREPARED_FOR_MS,
+        ..standing
+    };
+    db.view.put(&row, &standing.encode())?;
     Ok(true)
 }
 
