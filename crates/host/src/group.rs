@@ -811,13 +811,17 @@ impl Group {
     }
 
     pub fn deadline(&self) -> Option<Time> {
+        if self.core.halted.is_some() {
+            // Nothing is done for it any more, and no moment of its own would ever pass.
+            return None;
+        }
         let parts = [
             self.leading.deadline(),
             self.looking.deadline(),
             self.keeping.deadline(),
             self.giving.deadline(),
             self.comparing.deadline(),
-            self.open_at.filter(|_| self.core.halted.is_none()),
+            self.open_at,
             self.core
                 .copying
                 .as_ref()

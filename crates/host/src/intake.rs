@@ -65,9 +65,11 @@ impl Intake {
         self.awaits_witness
     }
 
-    /// The log begins at the state's position, or between: what it had before nobody can compare.
+    /// The log begins at the state's position, or between: what it had before nobody can compare. ‡ A part of that frame may have come before the log
+    /// was trimmed: it is dropped, or what follows would be read as its end.
     pub fn without_witness(&mut self) {
         self.awaits_witness = false;
+        self.decoder.clear();
         self.taken = self.decoded.position;
     }
 
@@ -293,6 +295,21 @@ mod tests {
         assert_eq!(at, applied.position);
         intake
             .take(STREAM, at, &third, |_| ())
+            .expect("it is the next one");
+        assert_eq!(intake.decoded().frame, 3);
+    }
+
+    #[test]
+    fn a_log_that_is_trimmed_within_the_last_frame_is_taken_from_behind_it() {
+        let (applied, third) = after_two("c");
+        let mut intake = Intake::from(applied, Duration::ZERO);
+        let at = intake.begins_at();
+        intake
+            .take(STREAM, at, &frame(2, "b")[..9], |_| ())
+            .expect("a part of a frame");
+        intake.without_witness();
+        intake
+            .take(STREAM, applied.position, &third, |_| ())
             .expect("it is the next one");
         assert_eq!(intake.decoded().frame, 3);
     }
