@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(first, expected);
         large.on_piece(true);
         large.on_piece(true);
-        assert_eq!(pieces(&mut large), [at(5)..bytes]);
+        assert_eq!(pieces(&mut large), vec![at(5)..bytes]);
         for _ in 0..3 {
             assert_eq!(large.due(PIECES_ALONE), Due::Nothing);
             large.on_piece(true);
