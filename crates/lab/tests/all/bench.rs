@@ -107,7 +107,7 @@ fn a_disk_that_is_too_small_is_refused_before_anything_starts() {
 #[test]
 fn an_auxiliary_saves_a_copy_and_stands_in_when_a_follower_dies() {
     let directory = tempfile::tempdir().unwrap();
-    let arguments = "auxiliary --times 1 --seconds 1 --rate 4M";
+    let arguments = "auxiliary --times 1 --seconds 1 --rate 4M --watched 5";
     // The amount saved is a measurement, and on a busy machine the auxiliary may stand in, for a follower
     // that got no turn, even all of a second. The test can only assert that something can be saved.
     let saves = |report: &Value| {
