@@ -63,7 +63,7 @@ impl Default for Reading {
 }
 
 impl Reading {
-    /// Of a connection on which nothing was sent yet.
+    /// A connection on which nothing was sent yet.
     pub fn new() -> Reading {
         Reading {
             place: Place::Line(0),

@@ -133,6 +133,8 @@ pub struct Door {
     ticket: u64,
     /// Clients whose large values are on their way, and some who had one.
     with_large: BTreeSet<u64>,
+    /// ‡ A client is gone whose pieces were under way: nobody tells what became of them, and others may have waited for their turn.
+    has_large_left: bool,
     ahead: Ahead,
     expire_at: Time,
     /// By group: the slot where the next look begins. `None`: one is under way.
@@ -190,6 +192,7 @@ impl Door {
             spreads: BTreeMap::new(),
             ticket: config.seed.rotate_left(32),
             with_large: BTreeSet::new(),
+            has_large_left: false,
             ahead: config.ahead,
             expire_at: now,
             expire_from: BTreeMap::new(),
@@ -233,6 +236,7 @@ impl Door {
 
     fn forget(&mut self, id: u64) {
         if let Some(client) = self.clients.remove(&id) {
+            self.has_large_left |= client.large.is_some();
             self.input_bytes -= client.counted;
             self.unsent_bytes -= client.counted_unsent;
             self.count_gone(&client);
@@ -401,6 +405,7 @@ impl Door {
         };
         let too_many = error(TOO_MANY_BYTES);
         let given_up = client.give_large_up();
+        self.has_large_left |= given_up.is_some();
         if given_up.is_none() {
             client.answer(&too_many);
         }
@@ -496,6 +501,9 @@ impl Machine for Door {
                 self.serve(now, id);
                 self.settle_client(id);
             }
+            if std::mem::take(&mut self.has_large_left) {
+                self.go_ahead_all(now, 0);
+            }
             self.host.on_time(now);
             self.take_outcomes(now);
         }
@@ -515,7 +523,8 @@ impl Machine for Door {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let soon = (!self.ready.is_empty()).then_some(Time::ZERO);
+        let is_due = !self.ready.is_empty() || self.has_large_left;
+        let soon = is_due.then_some(Time::ZERO);
         let own = [Some(self.expire_at), soon, self.guard.deadline()];
         let own = own.into_iter().flatten();
         let moving = self.moving.deadline();

@@ -69,7 +69,7 @@ pub struct Large {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Sending,
-    /// What came before a piece is gone.
+    /// The pieces before one are gone.
     Gone,
     /// The command itself is asked for.
     Named,

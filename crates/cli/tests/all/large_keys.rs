@@ -32,7 +32,7 @@ fn a_value_of_64_mib_is_set_and_one_that_is_longer_is_refused() {
     assert_eq!(client.told(&["SET", "{x}", &large]), Value::OK);
     assert_eq!(client.told(&["STRLEN", "{x}"]), Value::Integer(64 << 20));
     assert!(client.told(&["GET", "{x}"]) == Value::bulk(large.as_str()));
-    // What the command does not set is nowhere.
+    // A value that its command does not set is nowhere.
     let small = value(2, 300 << 10);
     assert_eq!(client.told(&["SETNX", "{x}", &small]), Value::Integer(0));
     assert_eq!(
@@ -120,4 +120,27 @@ fn large_values_outlive_their_leaders() {
             .expect("it is ready");
     }
     assert!(answered > 6, "{answered} were answered");
+}
+
+/// Many send values at once and most of them vanish in the middle: the others are answered.
+#[test]
+fn values_do_not_wait_for_those_of_clients_that_left() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    let set = value(1, 5 << 19);
+    let request = crate::keys::request(&["SET", "{x}", &set]);
+    let mut links: Vec<_> = (0..90).map(|_| client.link_for("{x}")).collect();
+    thread::scope(|scope| {
+        for link in &mut links {
+            let request = &request;
+            scope.spawn(move || std::io::Write::write_all(&mut link.stream, request));
+        }
+    });
+    let stay = links.split_off(80);
+    drop(links);
+    for mut link in stay {
+        assert_eq!(link.read().expect("a reply"), Value::OK);
+    }
 }

@@ -47,17 +47,24 @@ impl Door {
 
     /// Finds the value that is to go ahead in the bytes of its request.
     pub(super) fn find_value(&mut self, id: u64, request: &[u8], words: &[&[u8]]) {
-        let Some(client) = self.clients.get(&id) else {
+        let client = self.clients.get_mut(&id);
+        let Some(large) = client.and_then(|client| client.large.as_mut()) else {
             return;
         };
-        if client.large.is_none() {
-            return;
-        }
         let spec = words.first().and_then(|name| lookup(name));
-        let value = spec.and_then(prepares).and_then(|place| words.get(place));
-        if let Some(value) = value {
-            let begin = value.as_ptr().addr() - request.as_ptr().addr();
-            self.is_to_go_ahead = Some(begin..begin + value.len());
+        let Some(value) = spec.and_then(prepares).and_then(|place| words.get(place)) else {
+            return;
+        };
+        let begin = value.as_ptr().addr().checked_sub(request.as_ptr().addr());
+        let place = begin.map(|begin| begin..begin + value.len());
+        match place.filter(|place| place.end <= request.len()) {
+            Some(place) => self.is_to_go_ahead = Some(place),
+            // A quoted word of a line is a copy.
+            None => {
+                large.fill(value.to_vec(), 0..value.len());
+                self.with_large.insert(id);
+                self.has_large_left = true;
+            }
         }
     }
 
@@ -72,7 +79,7 @@ impl Door {
     }
 
     /// Does what is due for all values, that of this client last.
-    fn go_ahead_all(&mut self, now: Time, id: u64) {
+    pub(super) fn go_ahead_all(&mut self, now: Time, id: u64) {
         let clients = &self.clients;
         let large_of = |id: &u64| clients.get(id).and_then(|client| client.large.as_ref());
         self.with_large.retain(|id| large_of(id).is_some());

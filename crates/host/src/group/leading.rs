@@ -385,7 +385,7 @@ impl Leading {
 
     /// Nothing is executed here now.
     fn turn_away(&mut self, now: Time) {
-        // What was to be executed again soon is not now: it waits as others do, or its moment would stay in the past.
+        // Commands that were to be executed again soon are not now: they wait as others do, or their moment would stay in the past.
         if !self.parked.is_empty() {
             self.give_fetches_up();
         }

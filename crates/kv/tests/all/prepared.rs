@@ -138,7 +138,7 @@ fn all_of_a_value_is_named_or_nothing() {
         is_gone(&named(&mut memory, 1, value.len(), set)),
         "two thirds"
     );
-    // What was found to be wanting is gone: it begins anew.
+    // A value that was found to be wanting is gone: it begins anew.
     let life = life(&memory);
     let piece = |memory: &mut Memory, ticket, at| {
         memory.on_slot(|view| kv::put_piece(view, life, ticket, at, &value[..PIECE]))
