@@ -25,14 +25,18 @@ mod room;
 mod snapshots;
 mod unflushed;
 mod upkeep;
+mod writeback;
 
+use std::collections::VecDeque;
 use std::fs;
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lsm_tree::{AbstractTree, AnyTree, SequenceNumberCounter, TableId, UserKey, UserValue};
+use lsm_tree::{
+    AbstractTree, AnyTree, Memtable, SequenceNumberCounter, TableId, UserKey, UserValue,
+};
 
 use super::forgotten::Forgotten;
 use super::{Applied, Batch, Figures, Identity, Shelf, ShelfError, Snapshot, Write};
@@ -103,6 +107,8 @@ pub struct Tree {
     left_over: Mutex<Option<Range<TableId>>>,
     durable: Mutex<Durable>,
     unflushed: Unflushed,
+    /// The tree's memtables that are on their way to the disk, the oldest first. Each ends between two batches.
+    sealed: Mutex<VecDeque<Arc<Memtable>>>,
     /// The memory of rows that the tree has and that are not on disk. The tree's own count is of all its versions that somebody reads, each with the same
     /// rows again.
     drained_bytes: AtomicU64,

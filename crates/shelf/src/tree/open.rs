@@ -18,6 +18,7 @@ use super::pace::{Pace, Paced};
 use super::room::Room;
 use super::snapshots::{Published, Snapshots};
 use super::unflushed::Unflushed;
+use super::writeback::Writeback;
 use super::{APPLIED, Durable, FORGOTTEN, ROW, Settings, Tree, Writer, lock};
 use crate::forgotten::Forgotten;
 use crate::{Applied, Identity, ShelfError};
@@ -39,12 +40,15 @@ impl Droppable {
 struct Dropping {
     forgotten: Arc<Forgotten>,
     paced: Paced,
+    writeback: Writeback,
 }
 
 impl CompactionFilter for Dropping {
     fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
         let value = item.value()?;
-        self.paced.count((item.key().len() + value.len()) as u64)?;
+        let bytes = (item.key().len() + value.len()) as u64;
+        self.writeback.count(bytes)?;
+        self.paced.count(bytes)?;
         Ok(match item.key().split_first() {
             Some((&ROW, key)) if self.forgotten.covers(key) => Verdict::Destroy,
             _ => Verdict::Keep,
@@ -58,6 +62,7 @@ struct Drops {
     droppable: Arc<Droppable>,
     pace: Arc<Pace>,
     room: Arc<Room>,
+    tables: PathBuf,
 }
 
 impl Factory for Drops {
@@ -69,6 +74,7 @@ impl Factory for Drops {
         Box::new(Dropping {
             forgotten: self.droppable.get(),
             paced: Paced::at(&self.pace, &self.room),
+            writeback: Writeback::behind(&self.tables),
         })
     }
 }
@@ -111,6 +117,7 @@ impl Tree {
                 droppable: droppable.clone(),
                 pace: pace.clone(),
                 room: room.clone(),
+                tables: tables_of(&path),
             });
             let config = Config::new(&path, sequence.clone(), visible)
                 .use_cache(cache)
@@ -155,6 +162,7 @@ impl Tree {
             left_over: Mutex::default(),
             durable: Mutex::new(durable),
             unflushed: Unflushed::default(),
+            sealed: Mutex::default(),
             drained_bytes: AtomicU64::new(0),
             rotated: AtomicU64::new(0),
             discarded: Discarded::default(),
@@ -165,6 +173,11 @@ impl Tree {
 
 /// The file of the crate that says which others count.
 pub(super) const FIRST_FILE: &str = "current";
+
+/// Where the crate has its tables, each named by its number.
+pub(super) fn tables_of(tree: &Path) -> PathBuf {
+    tree.join("tables")
+}
 
 /// The name of a tree's directory: this, and a number.
 const TREE: &str = "tree-";

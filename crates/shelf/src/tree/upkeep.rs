@@ -5,14 +5,16 @@ use std::fs;
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree, Table, TableId, UserKey};
 
-use super::open::FIRST_FILE;
+use super::open::{FIRST_FILE, tables_of};
 use super::snapshots::Published;
 use super::unflushed::Generation;
+use super::writeback::Writeback;
 use super::{APPLIED, Durable, FORGOTTEN, ROW, Tree, key_of, lock, row};
 use crate::forgotten::Forgotten;
 use crate::identity::FILE;
@@ -24,6 +26,8 @@ const SWEPT_FROM: usize = 64;
 const TABLES_WAITING_MAX: usize = 16;
 /// A compaction begins no further step after so long, and comes again: other shelves wait for their turn.
 const STEPS_FOR: Duration = Duration::from_secs(10);
+/// The longest rest of a flush: a disk that stalls needs no more rest than that.
+const RESTS_MAX: Duration = Duration::from_millis(20);
 
 impl Tree {
     pub(super) fn flush_all(&self) -> Result<Applied, ShelfError> {
@@ -99,7 +103,7 @@ impl Tree {
                 self.drain(&generation);
             }
             self.unflushed.are_in_tree(in_tree_from);
-            self.tree.rotate_memtable();
+            lock(&self.sealed).extend(self.tree.rotate_memtable());
             Ok(())
         })?;
         self.rotated.store(self.sequence.get(), Ordering::Release);
@@ -109,8 +113,9 @@ impl Tree {
         let oldest = self.snapshots.oldest();
         let done = self.guarded.run(|| {
             let flushing = self.tree.get_flush_lock();
-            let done = self.tree.flush(&flushing, oldest);
-            done.map(|_| ()).map_err(|error| self.guarded.failed(error))
+            let done = self.write_sealed(oldest, bytes);
+            drop(flushing);
+            done.map_err(|error| self.guarded.failed(error))
         });
         self.publish_what_upkeep_took();
         if done.is_err() {
@@ -125,6 +130,41 @@ impl Tree {
         let applied = flushed.applied;
         *lock(&self.durable) = flushed;
         Ok(applied)
+    }
+
+    /// Writes what is sealed: a table of each memtable, the oldest first, so that whatever is on the disk ends between two batches.
+    ///
+    /// `bytes`: the memory that all of it takes.
+    fn write_sealed(&self, oldest: u64, bytes: u64) -> lsm_tree::Result<()> {
+        let tables = tables_of(&self.files);
+        loop {
+            let Some(memtable) = lock(&self.sealed).front().cloned() else {
+                return Ok(());
+            };
+            let mut writeback = Writeback::from(&tables, self.tree.get_next_table_id());
+            let mut since = Instant::now();
+            let rows = memtable.iter().map(|row| {
+                if writeback.count((row.key.user_key.len() + row.value.len()) as u64)? {
+                    self.rest(since.elapsed(), bytes);
+                    since = Instant::now();
+                }
+                Ok(row)
+            });
+            if let Some((written, _)) = self.tree.flush_to_tables(rows)? {
+                let taken = [memtable.id()];
+                self.tree
+                    .register_tables(&written, None, None, &taken, oldest)?;
+            }
+            lock(&self.sealed).pop_front();
+        }
+    }
+
+    /// A flush of so many bytes rests as long as it worked, for cores and disks are others' too. It does not where as much comes meanwhile as it can
+    /// write so.
+    fn rest(&self, worked: Duration, bytes: u64) {
+        if !self.pace.is_over() && self.unflushed.bytes() < bytes / 2 {
+            thread::sleep(worked.min(RESTS_MAX));
+        }
     }
 
     /// ‡ A generation that is drained again, since the time before broke off, has the same rows under the same numbers.
@@ -167,7 +207,7 @@ impl Tree {
         drop(left_over);
         let version = self.tree.current_version();
         let live = |id: TableId| version.iter_tables().any(|table| table.id() == id);
-        for entry in fs::read_dir(self.files.join("tables"))
+        for entry in fs::read_dir(tables_of(&self.files))
             .into_iter()
             .flatten()
             .flatten()
