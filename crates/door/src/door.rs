@@ -21,7 +21,8 @@ use resp::{Found, Parser};
 
 use crate::answers::error;
 use crate::answers::server::Settings;
-use crate::client::Client;
+use crate::askers::Askers;
+use crate::client::{Client, UNANSWERED_BESIDE, UNANSWERED_MAX};
 use crate::counts::Counts;
 use crate::groups::Groups;
 use crate::guard::Guard;
@@ -41,8 +42,6 @@ const CLIENTS_MAX: usize = 10_000;
 const TAKEN_AT_ONCE: usize = 64;
 /// Without a leader for longer a group's slots are not served: an election has ended by then.
 const ELECTED_WITHIN: Duration = Duration::from_secs(2);
-/// Clients are there for so long behind their last command.
-const LOADED_FOR: Duration = Duration::from_millis(100);
 
 /// The parts that a door is made with.
 pub struct DoorConfig {
@@ -120,8 +119,7 @@ pub struct Door {
     wanted: Vec<migrating::Wanted>,
     /// When all groups were led last, as far as this node knows.
     led_at: Time,
-    /// When a command of a client was taken last.
-    asked_at: Option<Time>,
+    askers: Askers,
     clients: BTreeMap<u64, Client>,
     /// Clients of which something may be taken, or sent.
     ready: BTreeSet<u64>,
@@ -183,7 +181,7 @@ impl Door {
             guard: Guard::of(config.rights),
             wanted: Vec::new(),
             led_at: now,
-            asked_at: None,
+            askers: Askers::default(),
             clients: BTreeMap::new(),
             ready: BTreeSet::new(),
             ops: VecDeque::from([Op::Listen { address }]),
@@ -216,9 +214,12 @@ impl Door {
         &self.host
     }
 
-    /// Whether clients have asked for something just now.
-    fn is_loaded(&self, now: Time) -> bool {
-        self.asked_at.is_some_and(|at| now < at + LOADED_FOR)
+    /// So many commands of a client may be under way.
+    fn under_way_max(&self, now: Time, id: u64) -> usize {
+        match self.askers.others(id, now) {
+            true => UNANSWERED_BESIDE,
+            false => UNANSWERED_MAX,
+        }
     }
 
     fn accept(&mut self, conn: ConnId, peer: String, by_handshake: Shown) {
@@ -260,8 +261,10 @@ impl Door {
             return;
         };
         self.taken_at = (self.system.now)(now);
+        let under_way_max = self.under_way_max(now, id);
+        let takes_more = |client: &Client| client.takes_more(under_way_max);
         let (mut done, mut taken) = (0, 0);
-        while self.clients.get(&id).is_some_and(Client::takes_more) && taken < TAKEN_AT_ONCE {
+        while self.clients.get(&id).is_some_and(takes_more) && taken < TAKEN_AT_ONCE {
             taken += 1;
             let rest = input.get(done..).unwrap_or_default();
             match self.next(now, id, &mut parser, rest) {
@@ -287,7 +290,7 @@ impl Door {
             }
         }
         if let Some(client) = self.clients.get_mut(&id) {
-            client.has_more = taken == TAKEN_AT_ONCE && client.takes_more();
+            client.has_more = taken == TAKEN_AT_ONCE && takes_more(client);
             if client.has_more {
                 self.ready.insert(id);
             }
@@ -325,7 +328,8 @@ impl Door {
     }
 
     /// Sends what is answered, asks for more, and closes what is over.
-    fn settle_client(&mut self, id: u64) {
+    fn settle_client(&mut self, now: Time, id: u64) {
+        let under_way_max = self.under_way_max(now, id);
         self.count_unsent(id);
         let Some(client) = self.clients.get_mut(&id) else {
             return;
@@ -339,7 +343,7 @@ impl Door {
         if client.is_over() {
             self.ops.push_back(Op::Close { conn, flush: true });
             self.forget(id);
-        } else if client.begins_to_receive() {
+        } else if client.begins_to_receive(under_way_max) {
             let bytes_max = LENT_BYTES_MAX;
             self.ops.push_back(Op::ReceiveWhenThere { conn, bytes_max });
         }
@@ -499,7 +503,7 @@ impl Machine for Door {
         for _ in 0..2 {
             for id in std::mem::take(&mut self.ready) {
                 self.serve(now, id);
-                self.settle_client(id);
+                self.settle_client(now, id);
             }
             if std::mem::take(&mut self.has_large_left) {
                 self.go_ahead_all(now, 0);
@@ -507,13 +511,13 @@ impl Machine for Door {
             self.host.on_time(now);
             self.take_outcomes(now);
         }
-        let is_loaded = self.is_loaded(now);
+        let is_loaded = self.askers.any(now);
         self.settle_wanted(now);
         if self.moving.settle(now, &mut self.host, is_loaded) {
             self.host.on_time(now);
         }
         for id in self.ready.clone() {
-            self.settle_client(id);
+            self.settle_client(now, id);
         }
         self.tell_figures();
     }

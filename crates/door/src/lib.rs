@@ -18,6 +18,7 @@
 //! | `client` | one connection: what came, in which order it is answered |
 //! | `answers` | what the door says itself: CLUSTER, HELLO, INFO |
 //! | `groups` | which slots each group serves, and who leads it |
+//! | `askers` | who has asked just now: whoever is alone has a longer way ahead of him |
 //! | `large` | values that go ahead of their command, in pieces |
 //! | `spread` | commands without a key, on all groups that are led here |
 //! | `slots` | the groups' machine: commands on the rows of slots, and how these are handed over |
@@ -30,6 +31,7 @@
 
 mod answers;
 mod arrived;
+mod askers;
 mod client;
 mod counts;
 mod door;

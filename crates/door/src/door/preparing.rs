@@ -99,7 +99,7 @@ impl Door {
     /// Does what is due for a value. `left`: so many pieces may go still.
     fn go_ahead(&mut self, now: Time, id: u64, left: &mut usize) {
         let wall_ms = self.now_us(now) / 1000;
-        let pieces_max = match self.is_loaded(now) {
+        let pieces_max = match self.askers.others(id, now) {
             true => PIECES_BESIDE,
             false => PIECES_ALONE,
         };

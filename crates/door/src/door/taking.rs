@@ -102,7 +102,7 @@ impl Door {
         }
         let next = self.act(now, id, spec, words);
         if let Next::Taken = next {
-            self.asked_at = Some(now);
+            self.askers.note(id, now);
             self.note_taken(id, spec, words);
         }
         next

@@ -1,0 +1,247 @@
+//! The replies of a connection: each has its place from its request on, may come at any time, and is sent in its order.
+
+use std::collections::VecDeque;
+
+use paxos::mutation::{self, Mutation};
+
+/// A connection is not read while so many of its commands are unanswered …
+pub const UNANSWERED_MAX: usize = 1_024;
+/// … or so many beside other clients, each of whom waits for what is before its own …
+pub const UNANSWERED_BESIDE: usize = 64;
+/// … or so many bytes unsent, those of the replies to come among them.
+const UNSENT_MAX: usize = 1 << 20;
+/// A new connection has so many commands under way, and one more with each reply: nobody knows yet how large its replies are.
+const UNANSWERED_FIRST: usize = 16;
+
+/// A reply that is to come.
+enum Reply {
+    /// `is_wanted`: its client asked for it, when he asked.
+    Awaited {
+        is_wanted: bool,
+    },
+    Here(Vec<u8>),
+    /// Nobody knows what became of the command: the connection ends without a word.
+    Never,
+}
+
+/// How far replies went on to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// The next one is to come.
+    Waits,
+    All,
+    /// The next one never comes, and neither do those behind it.
+    Never,
+}
+
+pub struct Replies {
+    places: VecDeque<Reply>,
+    /// The bytes of those that are here.
+    here_bytes: usize,
+    /// So many commands may be unanswered at present.
+    window: usize,
+    /// The latest replies had about so many bytes at most. Those to come are taken to be as large.
+    expected_bytes: usize,
+    /// The number of the first place.
+    first: u64,
+    out: Vec<u8>,
+    /// The lengths of what is being sent.
+    sending: VecDeque<usize>,
+}
+
+impl Default for Replies {
+    fn default() -> Replies {
+        Replies {
+            places: VecDeque::new(),
+            here_bytes: 0,
+            window: UNANSWERED_FIRST,
+            expected_bytes: 0,
+            first: 0,
+            out: Vec::new(),
+            sending: VecDeque::new(),
+        }
+    }
+}
+
+impl Replies {
+    /// The bytes that the client has not taken.
+    pub fn unsent_bytes(&self) -> usize {
+        self.out.len() + self.sending.iter().sum::<usize>() + self.here_bytes
+    }
+
+    /// Whether one more may be asked for. Replies take memory until their client has taken them, so few are made ahead where they are large.
+    pub fn have_room(&self, under_way_max: usize) -> bool {
+        let to_come = self.places.len() * self.expected_bytes;
+        self.places.len() < self.window.min(under_way_max)
+            && self.unsent_bytes() + to_come < UNSENT_MAX
+    }
+
+    /// Whether all that was asked is answered.
+    pub fn is_idle(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Whether all that was asked is answered, and taken by the client.
+    pub fn are_over(&self) -> bool {
+        self.places.is_empty() && self.out.is_empty() && self.sending.is_empty()
+    }
+
+    /// A reply that is here at once.
+    pub fn put(&mut self, bytes: Vec<u8>) {
+        self.expect(bytes.len());
+        self.here_bytes += bytes.len();
+        self.places.push_back(Reply::Here(bytes));
+    }
+
+    /// A reply that is to come: its number.
+    pub fn wait(&mut self, is_wanted: bool) -> u64 {
+        self.places.push_back(Reply::Awaited { is_wanted });
+        self.first + self.places.len() as u64 - 1
+    }
+
+    /// The number of the last one, if it is to come or to be sent.
+    pub fn last(&self) -> Option<u64> {
+        let last = self.places.len().checked_sub(1)?;
+        Some(self.first + last as u64)
+    }
+
+    /// The reply of that number; `None` if there will be none.
+    pub fn take(&mut self, number: u64, bytes: Option<Vec<u8>>) {
+        self.expect(bytes.as_ref().map_or(0, Vec::len));
+        let at = number.wrapping_sub(self.first) as usize;
+        let Some(reply) = self.places.get_mut(at) else {
+            return;
+        };
+        let is_wanted = !matches!(reply, Reply::Awaited { is_wanted: false });
+        *reply = match bytes {
+            None => Reply::Never,
+            Some(bytes) if is_wanted => {
+                self.here_bytes += bytes.len();
+                Reply::Here(bytes)
+            }
+            Some(_) => Reply::Here(Vec::new()),
+        };
+    }
+
+    /// Takes note of how large a reply was.
+    fn expect(&mut self, bytes: usize) {
+        let before = self.expected_bytes;
+        self.expected_bytes = bytes.max(before - before.div_ceil(8));
+    }
+
+    /// Moves what is answered, in its order, to what is sent.
+    pub fn settle(&mut self) -> Settled {
+        if mutation::is(Mutation::RepliesOutOfOrder) {
+            for reply in &mut self.places {
+                if let Reply::Here(bytes) = reply {
+                    self.here_bytes -= bytes.len();
+                    self.out.append(bytes);
+                }
+            }
+        }
+        while let Some(reply) = self.places.front_mut() {
+            match reply {
+                Reply::Awaited { .. } => return Settled::Waits,
+                Reply::Here(bytes) => {
+                    self.here_bytes -= bytes.len();
+                    match self.out.is_empty() {
+                        true => self.out = std::mem::take(bytes),
+                        false => self.out.append(bytes),
+                    }
+                }
+                Reply::Never => {
+                    self.places.clear();
+                    self.here_bytes = 0;
+                    return Settled::Never;
+                }
+            }
+            self.places.pop_front();
+            self.first += 1;
+            self.window = UNANSWERED_MAX.min(self.window + 1);
+        }
+        Settled::All
+    }
+
+    pub fn take_output(&mut self) -> Option<Vec<u8>> {
+        if self.out.is_empty() {
+            return None;
+        }
+        self.sending.push_back(self.out.len());
+        Some(std::mem::take(&mut self.out))
+    }
+
+    pub fn on_sent(&mut self) {
+        self.sending.pop_front();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many as are asked for at once.
+    fn under_way(replies: &mut Replies, under_way_max: usize) -> Vec<u64> {
+        let numbers = std::iter::from_fn(|| {
+            let room = replies.have_room(under_way_max);
+            room.then(|| replies.wait(true))
+        });
+        numbers.collect()
+    }
+
+    fn answered(replies: &mut Replies, numbers: &[u64], bytes: usize) {
+        for number in numbers {
+            replies.take(*number, Some(vec![0; bytes]));
+        }
+        replies.settle();
+        _ = replies.take_output();
+    }
+
+    #[test]
+    fn few_commands_with_large_replies_are_under_way() {
+        let mut replies = Replies::default();
+        let first = under_way(&mut replies, UNANSWERED_MAX);
+        assert_eq!(first.len(), UNANSWERED_FIRST);
+        answered(&mut replies, &first, 100 << 10);
+        assert!(!replies.have_room(UNANSWERED_MAX), "1.6 MiB are not taken");
+        replies.on_sent();
+        let second = under_way(&mut replies, UNANSWERED_MAX);
+        assert_eq!(second.len(), 11, "1.1 MiB");
+        answered(&mut replies, &second, 1);
+        replies.on_sent();
+        // Small replies let it go on as before, and further.
+        for _ in 0..20 {
+            let some = under_way(&mut replies, UNANSWERED_MAX);
+            assert!(!some.is_empty());
+            answered(&mut replies, &some, 5);
+            replies.on_sent();
+        }
+        let all = under_way(&mut replies, UNANSWERED_MAX);
+        assert_eq!(all.len(), UNANSWERED_MAX);
+        // Another client comes: no more is asked for until few are under way.
+        answered(&mut replies, &all[..UNANSWERED_MAX - 65], 5);
+        replies.on_sent();
+        assert_eq!(under_way(&mut replies, UNANSWERED_BESIDE).len(), 0);
+        answered(
+            &mut replies,
+            &all[UNANSWERED_MAX - 65..UNANSWERED_MAX - 60],
+            5,
+        );
+        replies.on_sent();
+        assert_eq!(under_way(&mut replies, UNANSWERED_BESIDE).len(), 4);
+    }
+
+    #[test]
+    fn a_client_that_never_reads_is_not_read() {
+        let mut replies = Replies::default();
+        while replies.have_room(UNANSWERED_MAX) {
+            replies.put(vec![0; 1000]);
+            replies.settle();
+            _ = replies.take_output();
+        }
+        assert_eq!(replies.unsent_bytes() >> 20, 1);
+        while !replies.sending.is_empty() {
+            replies.on_sent();
+        }
+        assert!(replies.have_room(UNANSWERED_MAX));
+    }
+}
