@@ -14,7 +14,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::{self, Mutation};
 
 use super::super::{Call, Core, Out};
-use super::{Leading, Round};
+use super::Leading;
+use super::executing::Round;
 use crate::jobs::{self, Rows};
 use crate::machine::{Command, Outcome};
 use crate::state::{Key, Missing, Pinned, State};
