@@ -55,6 +55,12 @@ pub enum Transport {
     Tcp,
     /// As tcp, with the congestion control bbr, which paces, in the place of cubic
     TcpBbr,
+    /// As tcp, with sockets that buffer 64 KiB, where the system adapts them to what they carry
+    #[value(name = "tcp-64k")]
+    Tcp64K,
+    /// As tcp, with sockets that buffer 200 KiB
+    #[value(name = "tcp-200k")]
+    Tcp200K,
     /// As tcp, and counted
     Count,
     /// Unix sockets
@@ -72,6 +78,8 @@ impl Transport {
         match self {
             Transport::Tcp => "tcp",
             Transport::TcpBbr => "tcp-bbr",
+            Transport::Tcp64K => "tcp-64k",
+            Transport::Tcp200K => "tcp-200k",
             Transport::Count => "count",
             Transport::Unix => "unix",
             Transport::Memory => "memory",
@@ -83,6 +91,16 @@ impl Transport {
     /// The congestion control that sockets are to have. `None`: that of the product.
     pub fn congestion(self) -> Option<&'static str> {
         (self == Transport::TcpBbr).then_some(BBR)
+    }
+
+    /// The bytes that a socket is to buffer in each direction. `None`: the system adapts that, as it does for the product.
+    pub fn buffer_bytes(self) -> Option<usize> {
+        match self {
+            Transport::Tcp64K => Some(64 << 10),
+            // By default no more is allowed.
+            Transport::Tcp200K => Some(200 << 10),
+            _ => None,
+        }
     }
 
     /// Whether this machine can have it.
@@ -97,7 +115,7 @@ impl Transport {
     /// Errors: nodes of several processes have no queues between them; there is no place for sockets.
     pub fn carry(self, sockets: Option<PathBuf>) -> Result<Option<Box<dyn Carry>>> {
         Ok(match self {
-            Transport::Tcp | Transport::TcpBbr => None,
+            Transport::Tcp | Transport::TcpBbr | Transport::Tcp64K | Transport::Tcp200K => None,
             Transport::Count => Some(Box::new(counted::Counted::default())),
             Transport::Unix => {
                 let sockets = sockets.ok_or_else(|| {

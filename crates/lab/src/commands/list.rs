@@ -121,7 +121,7 @@ impl Show {
                 .command()
                 .map(|command| format!("  command: {command}")),
         );
-        lines.extend(row.here.remark().map(|remark| format!("  lacks: {remark}")));
+        lines.extend(row.here.remark().map(|remark| format!("  why: {remark}")));
         for check in shown.checks {
             lines.push(format!("  check: {}", check.claim));
             lines.push(format!(

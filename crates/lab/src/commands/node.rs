@@ -57,6 +57,8 @@ impl Arguments {
         kernel.faults.file = self.faults;
         kernel.faults.emulate_pmem = self.emulate_pmem;
         kernel.congestion_always = self.carry.congestion().map(str::to_owned);
+        kernel.send_buffer = self.carry.buffer_bytes();
+        kernel.receive_buffer = self.carry.buffer_bytes();
         let carry = self.carry.carry(self.sockets)?;
         if carry.is_some() {
             let by = self.carry.name();

@@ -1,4 +1,4 @@
-//! `logberg-lab paper`: fills the blocks of docs/paper.md from the runs that are kept beside it.
+//! `logberg-lab paper`: fills the blocks of docs/paper.md and docs/lab.md from the runs that are kept beside them.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,24 +11,24 @@ use terminal::show;
 
 use crate::study::paper::Paper;
 
-/// Fill the tables and figures of docs/paper.md from the runs in docs/runs
+/// Fill the tables and figures of docs/paper.md, and the verdicts of docs/lab.md, from the runs in docs/runs
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The prose is written by hand. Between <!-- table RUN WHAT --> and <!-- end --> stands a table of the run docs/runs/RUN.json.gz, between
 <!-- figure RUN WHAT --> and <!-- end --> its plots, which are drawn into docs/figures. WHAT is a row of the catalogue (Z4, R22), or
 checks, times, rates, ratios, counts or groups; a third word is a quantile (times p99), a number or a name of one of several
 (figure zcp-grid Z8 100MBs), or all (times all). Of what a bench printed with --json there are values, or those below a key
-(table bench-auxiliary values figures). Each block ends with the run's file, its command, its commit and its machine.
-A test holds the page to what its runs give.
+(table bench-auxiliary values figures). Between <!-- verdicts PREFIX --> and <!-- end --> stand the checks of all runs PREFIX-…. Each block ends with the run's file, its command, its commit and its machine.
+A test holds the pages to what their runs give.
 
 Example: after a run was kept
   logberg-lab ramp size --json | gzip -9 > docs/runs/ramp-size.json.gz
   logberg-lab paper")]
 pub struct Arguments {
-    /// The directory of paper.md, runs and figures
+    /// The directory of paper.md, lab.md, runs and figures
     #[arg(long, value_name = "DIR", default_value = "docs")]
     docs: PathBuf,
-    /// Write nothing, and end with 1 if the page is not what its runs give
+    /// Write nothing, and end with 1 if a page is not what its runs give
     #[arg(long)]
     check: bool,
 }
@@ -46,9 +46,10 @@ impl Arguments {
         let paper = Paper::at(&self.docs);
         let filled = paper.filled()?;
         let mut changed = Vec::new();
-        if paper.text()? != filled.text {
-            changed.push("paper.md".to_owned());
-        }
+        let pages = paper.pages()?;
+        let is_new = |(name, text): &(&&'static str, &String)| pages.get(**name) != Some(*text);
+        let new: Vec<(&&'static str, &String)> = filled.pages.iter().filter(is_new).collect();
+        changed.extend(new.iter().map(|(name, _)| (**name).to_owned()));
         let drawn = paper.drawn()?;
         let is_new = |name: &&String| drawn.get(*name) != filled.figures.get(*name);
         let mut figures: Vec<&String> = drawn.keys().chain(filled.figures.keys()).collect();
@@ -67,7 +68,10 @@ impl Arguments {
                         None => fs::remove_file(directory.join(name))?,
                     }
                 }
-                fs::write(paper.page(), &filled.text)
+                for (name, text) in &new {
+                    fs::write(self.docs.join(name), text)?;
+                }
+                Ok(())
             };
             written().with_context(|| format!("cannot write to {}", self.docs.display()))?;
         }
@@ -82,7 +86,7 @@ impl Arguments {
         }
         match self.check && !told.changed.is_empty() {
             true => {
-                let sentence = "the page is not what its runs give: say logberg-lab paper";
+                let sentence = "a page is not what its runs give: say logberg-lab paper";
                 Err(Failure::new(Kind::Failure, sentence).into())
             }
             false => Ok(()),

@@ -41,27 +41,12 @@ pub struct Row {
 pub enum Here {
     /// This command measures it.
     Have { command: &'static str },
-    /// This command measures a part of it.
-    Part {
-        command: &'static str,
-        lacks: &'static str,
-    },
     /// Nothing will.
     NotBuilt { why: &'static str },
 }
 
 const fn have(id: &'static str, what: &'static str, command: &'static str) -> Row {
     let here = Here::Have { command };
-    Row { id, what, here }
-}
-
-const fn part(
-    id: &'static str,
-    what: &'static str,
-    command: &'static str,
-    lacks: &'static str,
-) -> Row {
-    let here = Here::Part { command, lacks };
     Row { id, what, here }
 }
 
@@ -109,23 +94,21 @@ impl Here {
     pub fn word(self) -> &'static str {
         match self {
             Here::Have { .. } => "have",
-            Here::Part { .. } => "part",
             Here::NotBuilt { .. } => "not to be built",
         }
     }
 
     pub fn command(self) -> Option<&'static str> {
         match self {
-            Here::Have { command } | Here::Part { command, .. } => Some(command),
+            Here::Have { command } => Some(command),
             Here::NotBuilt { .. } => None,
         }
     }
 
-    /// The part that is not there, or why it will not be.
+    /// Why nothing will measure it.
     pub fn remark(self) -> Option<&'static str> {
         match self {
             Here::Have { .. } => None,
-            Here::Part { lacks, .. } => Some(lacks),
             Here::NotBuilt { why } => Some(why),
         }
     }
@@ -151,9 +134,6 @@ pub fn markdown() -> String {
             let remark = row.here.remark();
             let here = match row.here {
                 Here::Have { .. } => command.unwrap_or_default(),
-                Here::Part { lacks, .. } => {
-                    format!("part: {}; lacks {lacks}", command.unwrap_or_default())
-                }
                 Here::NotBuilt { .. } => {
                     format!("{}: {}", row.here.word(), remark.unwrap_or_default())
                 }

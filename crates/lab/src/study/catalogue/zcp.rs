@@ -1,6 +1,6 @@
 //! The rows of Zero-copy Paxos.
 
-use super::{Row, have, part};
+use super::{Row, have};
 
 const GRID: &str = "logberg-lab zcp grid --report grid.html";
 
@@ -106,11 +106,10 @@ pub(super) const ROWS: &[Row] = &[
         "claim: > 1 MHz at 1 to 10 ms, where others do 100 to 250 kHz at 10 to 100 µs",
         GRID,
     ),
-    part(
+    have(
         "Z26",
-        "future work: other transports, a tuned stack",
+        "future work: other transports, a tuned stack: congestion control, sizes of buffers",
         "logberg-lab zcp stack",
-        "sizes of the sockets' buffers, which nodes leave to the system's own tuning",
     ),
     have(
         "Z27",

@@ -9,13 +9,15 @@ pub const END: &str = "<!-- end -->";
 pub enum Shows {
     Table,
     Figure,
+    /// All checks of the runs whose names begin so.
+    Verdicts,
 }
 
-/// `<!-- table RUN WHAT [PART] -->`.
+/// `<!-- table RUN WHAT [PART] -->`, or `<!-- verdicts PREFIX -->`, which has no WHAT.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block<'a> {
     pub shows: Shows,
-    /// The name of a run's file without `.json.gz`.
+    /// The name of a run's file without `.json.gz`, or what those of several begin with.
     pub run: &'a str,
     /// A row of the catalogue, or a kind of table.
     pub what: &'a str,
@@ -37,9 +39,15 @@ impl<'a> Block<'a> {
         let shows = match words.first() {
             Some(&"table") => Shows::Table,
             Some(&"figure") => Shows::Figure,
+            Some(&"verdicts") => Shows::Verdicts,
             _ => return None,
         };
         let (run, what, part) = match words[1..] {
+            [prefix] if shows == Shows::Verdicts => (prefix, "", None),
+            _ if shows == Shows::Verdicts => {
+                let sentence = format!("{line:?} asks for nothing: write <!-- verdicts PREFIX -->");
+                return Some(Err(Failure::usage(sentence).into()));
+            }
             [run, what] => (run, what, None),
             [run, what, part] => (run, what, Some(part)),
             _ => {
@@ -61,6 +69,7 @@ impl<'a> Block<'a> {
         let shows = match self.shows {
             Shows::Table => "table",
             Shows::Figure => "figure",
+            Shows::Verdicts => return format!("<!-- verdicts {} -->", self.run),
         };
         let part = self.part.map_or(String::new(), |part| format!(" {part}"));
         format!("<!-- {shows} {} {}{part} -->", self.run, self.what)

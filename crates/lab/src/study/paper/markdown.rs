@@ -15,7 +15,7 @@ pub fn tables(parts: &[Part]) -> String {
     all.collect::<Vec<_>>().join("\n\n")
 }
 
-fn table(table: &Table) -> String {
+pub fn table(table: &Table) -> String {
     let line = |cells: &[String]| {
         let cells: Vec<String> = cells.iter().map(|cell| escaped(cell)).collect();
         format!("| {} |", cells.join(" | "))

@@ -25,13 +25,14 @@ use crate::study::run::{Cell, Checked, Figure, Pair, Rate, Run};
 pub const HELP: &str = "\
 Three nodes of each kind live at once, with files in memory, so that no disk is in the way. In each round each of them agrees on
 five proposals of 1 KB of a client that waits, and then takes pieces of 64 KiB as fast as they come. tcp has cubic, as the product
-does where the system has bbr; tcp-bbr has bbr, which paces.
+does where the system has bbr; tcp-bbr has bbr, which paces; tcp-64k and tcp-200k have sockets with buffers of that size, which else
+the system adapts.
 
 Example:
   logberg-lab zcp stack --quick --report stack.html
   logberg-lab zcp stack --ways tcp,tcp-bbr";
 
-/// Measure ways between nodes, and congestion controls
+/// Measure ways between nodes, congestion controls, and sizes of sockets' buffers
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Stack {
@@ -164,6 +165,9 @@ fn checks_of(run: &Run) -> Vec<Checked> {
     let checks = [
         ("bbr/cubic, a client that waits", waiting("tcp-bbr")),
         ("bbr/cubic, flat out", flat_out("tcp-bbr")),
+        ("buffers of 64 KiB, a client that waits", waiting("tcp-64k")),
+        ("buffers of 64 KiB, flat out", flat_out("tcp-64k")),
+        ("buffers of 200 KiB, flat out", flat_out("tcp-200k")),
         ("memory/tcp, flat out", flat_out("memory")),
         ("grpc-stream/tcp, flat out", flat_out("grpc-stream")),
     ];

@@ -152,6 +152,27 @@ pub const CHECKS: &[Check] = &[
         Must::New,
     ),
     of(
+        ("Z26", "buffers of 64 KiB, a client that waits"),
+        "a tuned stack: sockets with buffers of 64 KiB / those that the system adapts, time of 1 KB for a client that waits, no disk",
+        "was not measured",
+        (0.9, 1.1),
+        Must::New,
+    ),
+    of(
+        ("Z26", "buffers of 64 KiB, flat out"),
+        "a tuned stack: sockets with buffers of 64 KiB / those that the system adapts, pieces of 64 KiB a second flat out, no disk",
+        "was not measured",
+        (0.5, 1.05),
+        Must::New,
+    ),
+    of(
+        ("Z26", "buffers of 200 KiB, flat out"),
+        "a tuned stack: sockets with buffers of 200 KiB / those that the system adapts, pieces of 64 KiB a second flat out, no disk",
+        "was not measured",
+        (0.8, 1.1),
+        Must::New,
+    ),
+    of(
         ("Z26", "memory/tcp, flat out"),
         "what any transport could give: queues of one process / TCP, pieces of 64 KiB a second flat out, no disk",
         "was not measured",
