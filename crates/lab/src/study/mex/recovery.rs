@@ -11,6 +11,7 @@ use client::members::{Action, Change};
 use testbed::cluster::log_of;
 use testbed::level;
 use testbed::scratch::go_on;
+use wire::told::LogStatus;
 
 use super::beside::Beside;
 use super::volumes::{NODES, PATIENCE, POLL, READ, Study, Volume, pids, read, volume_bytes};
@@ -208,17 +209,22 @@ fn rewrite(generator: &mut Generator) -> Result<()> {
     }
 }
 
-/// The bytes that each group's log has, by the account of the first node.
+/// The bytes that each group's log ever had, by the account of the first node.
 fn output_bytes(nodes: &Nodes) -> Result<Vec<u64>> {
     let status = nodes.cluster.status(1)?;
     let each = nodes.groups.iter().map(|group| {
         let log = log_of(&status, group).with_context(|| format!("{group} is gone"))?;
-        Ok(log.output_bytes)
+        Ok(length_of(log))
     });
     each.collect()
 }
 
-/// `least`: the bytes of each group's log at least. A node that comes back says that it lacks nothing until it hears of more.
+/// ‡ With those that were trimmed: a log is trimmed once states have them, and would never be as long again as it was said to be.
+fn length_of(log: &LogStatus) -> u64 {
+    log.trimmed_bytes + log.output_bytes
+}
+
+/// `least`: the bytes that each group's log has had at least. A node that comes back says that it lacks nothing until it hears of more.
 fn wait_whole(nodes: &Nodes, node: u32, least: &[u64]) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let address = nodes.cluster.address(node);
@@ -226,7 +232,7 @@ fn wait_whole(nodes: &Nodes, node: u32, least: &[u64]) -> Result<()> {
         let status = level::status(address);
         let log = status.as_ref().and_then(|status| log_of(status, group));
         let state = log
-            .filter(|log| log.missing_bytes == 0 && log.output_bytes >= *least)
+            .filter(|log| log.missing_bytes == 0 && length_of(log) >= *least)
             .and_then(|log| log.state.as_ref());
         state.is_some_and(|state| state.whole)
     };
