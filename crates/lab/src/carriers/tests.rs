@@ -295,7 +295,8 @@ fn holds_but_for_resets(make: &dyn Fn() -> Option<Box<dyn Carry>>) {
         "a reset takes from the end alone"
     );
     let (one, _) = both(make, Ending::Leave, 50);
-    assert!(one.send_failed, "nobody takes it any more");
+    // Whichever of both is told first: what is sent is not taken, or what was to come is broken off.
+    assert!(one.send_failed || one.broke, "nobody takes it any more");
     let (listens, _heard) = channel();
     let nobody = Some("127.0.0.1:9".to_owned());
     let found = side(make(), (nobody, Ending::End, 60), listens);
