@@ -1,4 +1,4 @@
-//! Who has asked for something just now. Whoever is alone may take a node's whole time; beside others nobody does.
+//! The clients that asked for something just now. One that is alone may take a node's whole time; beside others none does.
 
 use std::time::Duration;
 

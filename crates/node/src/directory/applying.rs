@@ -1,4 +1,4 @@
-//! What each command does. Whoever looks at the directory sees it before or after one, and never within.
+//! Commands, each done as one step: the directory is seen before or after it, and never within.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

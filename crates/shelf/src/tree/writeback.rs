@@ -13,6 +13,8 @@ use lsm_tree::TableId;
 const STRIDE: u64 = 1 << 20;
 /// So many numbers in a row may have no table: a table without rows is removed again.
 const GAP: TableId = 4;
+/// So many tables are looked at, the latest: those before them are whole. A compaction of a large state writes thousands, and each would stay open.
+const GROWING_MAX: usize = 8;
 
 /// The tables that somebody writes, and others that are written meanwhile.
 pub(super) struct Writeback {
@@ -76,6 +78,9 @@ impl Writeback {
             if let Ok(file) = File::open(path) {
                 self.growing.push(Growing { file, synced: 0 });
                 self.next = number;
+                if self.growing.len() > GROWING_MAX {
+                    self.growing.remove(0);
+                }
             }
         }
     }
@@ -112,5 +117,8 @@ mod tests {
         write(7, 500);
         writeback.count(STRIDE).unwrap();
         assert_eq!(synced(&writeback), [1_500, 50]);
+        (10..30).for_each(|number| write(number, 10));
+        writeback.count(STRIDE).unwrap();
+        assert_eq!(synced(&writeback), [10; GROWING_MAX]);
     }
 }

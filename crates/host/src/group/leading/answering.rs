@@ -1,4 +1,4 @@
-//! What was executed is answered, once it may be: or it is executed again, or nobody knows what became of it.
+//! Answers to commands that were executed, once they may be given: else the command is executed again, or nobody knows what became of it.
 
 use std::collections::VecDeque;
 

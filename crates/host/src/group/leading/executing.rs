@@ -144,7 +144,7 @@ impl Leading {
         self.parked.push(waiting.later());
     }
 
-    /// What waits for a command of this order goes on.
+    /// Commands that wait for one of this order go on.
     pub(super) fn let_follow(&mut self, order: Option<u64>) {
         if let Some(held) = order.and_then(|order| self.held.remove(&order)) {
             for waiting in held.into_iter().rev() {
