@@ -10,6 +10,7 @@ mod transaction;
 use std::collections::BTreeSet;
 
 use letters::{Fate, Shown};
+use ops::Time;
 use resp::{Limits, Parser, Protocol, Value, encode};
 
 use crate::counts::fate_of_value;
@@ -17,7 +18,7 @@ use crate::large::{Large, VALUE_BYTES_MAX};
 use crate::unanswered::Unanswered;
 use replies::{Replies, Settled};
 
-pub use replies::{UNANSWERED_BESIDE, UNANSWERED_MAX};
+pub use replies::UnderWay;
 pub use transaction::Transaction;
 
 /// The longest argument of a command whose value does not go ahead: all that it writes has room in one frame.
@@ -39,6 +40,17 @@ pub enum Said {
     Now(Fate),
     /// The reply of this number is to come.
     Later(u64),
+}
+
+/// What the next request of a client waits for. Nothing is received meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// All that was asked before it is to be answered.
+    Answers,
+    /// Its group is to have room. The client stands in line.
+    Room,
+    /// This node is to know who may do what.
+    Rights,
 }
 
 /// Which replies a client wants (CLIENT REPLY).
@@ -80,8 +92,20 @@ pub struct Client {
     /// Its large value that is on its way. Nothing further is taken meanwhile.
     pub large: Option<Large>,
     input: Vec<u8>,
-    /// The bytes of it that its door has counted.
+    /// The bytes of the input that are done with.
+    done: usize,
+    /// The bytes of its unfinished requests that its door has counted.
     pub counted: usize,
+    /// The bytes that it claims, and were granted.
+    pub claimed: usize,
+    /// It stands in line with a larger claim: nothing is received until that is granted.
+    pub is_in_line: bool,
+    pub waits_for: Option<WaitsFor>,
+    /// All bytes that came, and when the last of them did.
+    pub received_bytes: u64,
+    pub received_at: Time,
+    /// Those that had come when slow clients were looked for last, if it claimed something then.
+    pub had_received: Option<u64>,
     /// The bytes of replies that its door has counted.
     pub counted_unsent: usize,
     parser: Option<Parser>,
@@ -116,7 +140,14 @@ impl Client {
             group: None,
             large: None,
             input: Vec::new(),
+            done: 0,
             counted: 0,
+            claimed: 0,
+            is_in_line: false,
+            waits_for: None,
+            received_bytes: 0,
+            received_at: Time::ZERO,
+            had_received: None,
             counted_unsent: 0,
             parser: Some(Parser::new(limits())),
             replies: Replies::default(),
@@ -126,11 +157,20 @@ impl Client {
         }
     }
 
-    pub fn on_received(&mut self, bytes: &[u8]) {
+    pub fn on_received(&mut self, now: Time, bytes: &[u8]) {
         self.is_receiving = false;
-        if !self.is_ending {
-            self.input.extend_from_slice(bytes);
+        self.received_bytes += bytes.len() as u64;
+        self.received_at = now;
+        if self.is_ending {
+            return;
         }
+        // What is done with is let go of now, and not with each request: what is behind it would be moved each time.
+        self.input.drain(..self.done);
+        self.done = 0;
+        if let Some(parser) = &self.parser {
+            self.input.reserve_exact(parser.missing(self.input.len()));
+        }
+        self.input.extend_from_slice(bytes);
     }
 
     /// The memory that its unfinished requests take, those of a transaction among them.
@@ -141,28 +181,33 @@ impl Client {
         self.input.len() + held + queued + large
     }
 
-    /// Lends what came, and how to read it, until [`Client::give_back`].
-    pub fn take_input(&mut self) -> Option<(Parser, Vec<u8>)> {
-        let parser = self.parser.take()?;
-        Some((parser, std::mem::take(&mut self.input)))
+    /// The bytes that the request which is not whole yet will have, as far as it says.
+    pub fn expected_bytes(&self) -> usize {
+        self.parser.as_ref().map_or(0, Parser::expected)
     }
 
-    /// Takes back what was lent, without the bytes that are done with.
-    pub fn give_back(&mut self, mut parser: Parser, mut input: Vec<u8>, done: usize) {
+    /// Lends what came, how to read it, and the bytes of it that are done with, until [`Client::give_back`].
+    pub fn take_input(&mut self) -> Option<(Parser, Vec<u8>, usize)> {
+        let parser = self.parser.take()?;
+        Some((parser, std::mem::take(&mut self.input), self.done))
+    }
+
+    /// Takes back what was lent, with the bytes that are done with now.
+    pub fn give_back(&mut self, mut parser: Parser, mut input: Vec<u8>, mut done: usize) {
         parser.rest();
         self.parser = Some(parser);
         if self.is_ending {
             return;
         }
         if done >= input.len() {
+            done = 0;
             input.clear();
             if input.capacity() > KEPT_BYTES {
                 input = Vec::new();
             }
-        } else if done > 0 {
-            input.drain(..done);
         }
         self.input = input;
+        self.done = done;
     }
 
     /// The bytes of replies that it has not taken.
@@ -171,13 +216,24 @@ impl Client {
     }
 
     /// Whether a further request is taken.
-    pub fn takes_more(&self, under_way_max: usize) -> bool {
-        !self.is_ending && self.large.is_none() && self.replies.have_room(under_way_max)
+    pub fn takes_more(&self, most: UnderWay) -> bool {
+        let goes_on = match self.waits_for {
+            None | Some(WaitsFor::Rights) => true,
+            Some(WaitsFor::Answers) => self.is_idle(),
+            Some(WaitsFor::Room) => false,
+        };
+        goes_on && !self.is_ending && self.large.is_none() && self.replies.have_room(most)
+    }
+
+    /// Whether it is on us, and not on its client, that its request goes on.
+    pub fn waits_for_us(&self) -> bool {
+        self.large.is_some() || self.waits_for.is_some() || !self.is_idle()
     }
 
     /// Whether more is to be received, and is not yet asked for.
-    pub fn begins_to_receive(&mut self, under_way_max: usize) -> bool {
-        let begins = !self.is_receiving && !self.has_more && self.takes_more(under_way_max);
+    pub fn begins_to_receive(&mut self, most: UnderWay) -> bool {
+        let waits = self.has_more || self.is_in_line || self.waits_for.is_some();
+        let begins = !self.is_receiving && !waits && self.takes_more(most);
         self.is_receiving |= begins;
         begins
     }
@@ -207,10 +263,10 @@ impl Client {
         false
     }
 
-    /// A reply that is to come: its number.
-    pub fn await_answer(&mut self) -> u64 {
+    /// A reply that is to come, to a command of so many bytes: its number.
+    pub fn await_answer(&mut self, bytes: usize) -> u64 {
         let is_wanted = self.wants_next();
-        let number = self.replies.wait(is_wanted);
+        let number = self.replies.wait(is_wanted, bytes);
         self.said = Some(Said::Later(number));
         number
     }
@@ -246,6 +302,7 @@ impl Client {
     pub fn end(&mut self) {
         self.is_ending = true;
         self.input = Vec::new();
+        self.done = 0;
         self.transaction = None;
     }
 
@@ -277,9 +334,9 @@ mod tests {
     #[test]
     fn replies_are_sent_in_the_order_of_their_requests() {
         let mut client = client();
-        let first = client.await_answer();
+        let first = client.await_answer(0);
         client.answer(&Value::OK);
-        let last = client.await_answer();
+        let last = client.await_answer(0);
         client.on_answer(last, Some(b"3".to_vec()));
         assert_eq!(client.take_output(), None);
         client.on_answer(first, Some(b"1".to_vec()));
@@ -290,10 +347,10 @@ mod tests {
     #[test]
     fn whether_a_reply_is_wanted_is_decided_when_it_is_asked_for() {
         let mut client = client();
-        let before = client.await_answer();
+        let before = client.await_answer(0);
         client.wants = Wants::AllButNext;
-        let skipped = client.await_answer();
-        let after = client.await_answer();
+        let skipped = client.await_answer(0);
+        let after = client.await_answer(0);
         client.wants = Wants::None;
         for (number, bytes) in [(after, b"3"), (skipped, b"2"), (before, b"1")] {
             client.on_answer(number, Some(bytes.to_vec()));
@@ -304,8 +361,8 @@ mod tests {
     #[test]
     fn what_nobody_knows_ends_the_connection_behind_what_is_known() {
         let mut client = client();
-        let known = client.await_answer();
-        let unknown = client.await_answer();
+        let known = client.await_answer(0);
+        let unknown = client.await_answer(0);
         client.answer(&Value::OK);
         client.on_answer(unknown, None);
         assert!(!client.is_over());
@@ -314,5 +371,26 @@ mod tests {
         assert!(!client.is_over() && client.unsent_bytes() == 1);
         client.on_sent();
         assert!(client.is_over());
+    }
+
+    #[test]
+    fn a_client_whose_next_request_waits_is_not_read() {
+        let mut client = client();
+        let most = crate::Bounds::default().alone;
+        assert!(client.begins_to_receive(most));
+        client.on_received(Time::ZERO, b"1234567890");
+        let (parser, input, done) = client.take_input().expect("it is here");
+        assert_eq!((input.as_slice(), done), (&b"1234567890"[..], 0));
+        client.give_back(parser, input, 4);
+        let first = client.await_answer(0);
+        client.waits_for = Some(WaitsFor::Answers);
+        assert!(!client.takes_more(most) && !client.begins_to_receive(most));
+        client.on_answer(first, Some(b"1".to_vec()));
+        assert!(client.takes_more(most) && !client.begins_to_receive(most));
+        client.waits_for = None;
+        assert!(client.begins_to_receive(most));
+        client.on_received(Time::ZERO, b"abc");
+        let (_, input, done) = client.take_input().expect("it is here");
+        assert_eq!((input.as_slice(), done), (&b"567890abc"[..], 0));
     }
 }

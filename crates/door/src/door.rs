@@ -2,6 +2,7 @@
 
 mod asking;
 mod counting;
+mod holding;
 mod migrating;
 mod nothing;
 mod preparing;
@@ -22,21 +23,23 @@ use resp::{Found, Parser};
 use crate::answers::error;
 use crate::answers::server::Settings;
 use crate::askers::Askers;
-use crate::client::{Client, UNANSWERED_BESIDE, UNANSWERED_MAX};
+use crate::bounds::Bounds;
+use crate::claims::Claims;
+use crate::client::{Client, UnderWay, WaitsFor};
 use crate::counts::Counts;
 use crate::groups::Groups;
 use crate::guard::Guard;
-use crate::large::{Ahead, Large};
+use crate::large::Ahead;
 use crate::moving::Moving;
+use crate::rooms::Rooms;
 use crate::slots::Slots;
 use crate::slow::SlowLog;
 use crate::spread::Spread;
 
-/// The unfinished requests of all clients together, in bytes.
-const INPUT_BYTES_MAX: usize = 256 << 20;
 /// The bytes of replies that clients have not taken, of all together.
 const UNSENT_BYTES_MAX: usize = 256 << 20;
-const TOO_MANY_BYTES: &str = "ERR too many bytes of unfinished requests at this node";
+const TOO_LONG: &str =
+    "ERR the command was left out: a word of it has more than 64 MiB, or all of it more than 65";
 const CLIENTS_MAX: usize = 10_000;
 /// So many requests of one client are taken before others have their turn: each waits for those of others, not for a long pipeline.
 const TAKEN_AT_ONCE: usize = 64;
@@ -62,6 +65,7 @@ pub struct DoorConfig {
     pub rights: Option<Arc<RightsBoard>>,
     pub system: System,
     pub ahead: Ahead,
+    pub bounds: Bounds,
 }
 
 /// The things that the door asks of the system at once. ‡ Nothing is decided by it: it is for figures alone.
@@ -104,8 +108,8 @@ struct Expired {
 /// The fate of a request.
 enum Next {
     Taken,
-    /// Not before all that this client asked is answered.
-    Waits,
+    /// Not before that.
+    Waits(WaitsFor),
 }
 
 pub struct Door {
@@ -142,6 +146,11 @@ pub struct Door {
     began: Time,
     /// The wall clock's last word, in microseconds, and when it came.
     wall: (u64, Time),
+    bounds: Bounds,
+    rooms: Rooms,
+    claims: Claims,
+    /// When clients are looked for that keep others waiting, while any wait.
+    slow_at: Option<Time>,
     /// The bytes of all clients' unfinished requests.
     input_bytes: usize,
     unsent_bytes: usize,
@@ -198,6 +207,10 @@ impl Door {
             told_expired,
             began: now,
             wall: (0, now),
+            bounds: config.bounds,
+            rooms: Rooms::new(config.bounds),
+            claims: Claims::new(config.bounds),
+            slow_at: None,
             input_bytes: 0,
             unsent_bytes: 0,
             settings: Settings::default(),
@@ -214,11 +227,11 @@ impl Door {
         &self.host
     }
 
-    /// So many commands of a client may be under way.
-    fn under_way_max(&self, now: Time, id: u64) -> usize {
+    /// So much of a client may be under way.
+    fn under_way_max(&self, now: Time, id: u64) -> UnderWay {
         match self.askers.others(id, now) {
-            true => UNANSWERED_BESIDE,
-            false => UNANSWERED_MAX,
+            true => self.bounds.beside,
+            false => self.bounds.alone,
         }
     }
 
@@ -239,6 +252,7 @@ impl Door {
         if let Some(client) = self.clients.remove(&id) {
             self.has_large_left |= client.large.is_some();
             self.input_bytes -= client.counted;
+            self.claims.give(client.claimed);
             self.unsent_bytes -= client.counted_unsent;
             self.count_gone(&client);
             if client.watches || client.unwatches.is_some() {
@@ -246,6 +260,8 @@ impl Door {
             }
         }
         self.ready.remove(&id);
+        self.rooms.forget(id);
+        self.claims.leave_line(id);
         self.wanted.retain(|wanted| !wanted.is_of(id));
         // Some of the groups that it asked together may never answer now.
         self.spreads.retain(|(client, _), _| *client != id);
@@ -257,13 +273,18 @@ impl Door {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        let Some((mut parser, mut input)) = client.take_input() else {
+        let Some((mut parser, mut input, mut done)) = client.take_input() else {
             return;
         };
         self.taken_at = (self.system.now)(now);
         let under_way_max = self.under_way_max(now, id);
         let takes_more = |client: &Client| client.takes_more(under_way_max);
-        let (mut done, mut taken) = (0, 0);
+        if let Some(client) = self.clients.get_mut(&id)
+            && takes_more(client)
+        {
+            client.waits_for = None;
+        }
+        let mut taken = 0;
         while self.clients.get(&id).is_some_and(takes_more) && taken < TAKEN_AT_ONCE {
             taken += 1;
             let rest = input.get(done..).unwrap_or_default();
@@ -309,7 +330,11 @@ impl Door {
     ) -> Result<Option<usize>, resp::Wrong> {
         Ok(match parser.next(rest)? {
             Found::More => None,
-            Found::Nothing { length } => Some(length),
+            Found::Nothing { length } | Found::Dropped { length } => Some(length),
+            Found::TooLong { length } => {
+                self.refuse_too_long(id);
+                Some(length)
+            }
             Found::Request(request) => {
                 let words: Vec<&[u8]> = request.arguments().collect();
                 let length = request.length();
@@ -318,7 +343,10 @@ impl Door {
                         self.find_value(id, rest, &words);
                         Some(length)
                     }
-                    Next::Waits => {
+                    Next::Waits(waits_for) => {
+                        if let Some(client) = self.clients.get_mut(&id) {
+                            client.waits_for = Some(waits_for);
+                        }
                         *parser = Parser::new(crate::client::limits());
                         None
                     }
@@ -374,54 +402,6 @@ impl Door {
             self.forget(id);
         }
     }
-
-    /// Counts what this client has sent and is not taken, and what it watches. Where that is too much of all together, the one with the most has to go.
-    fn count_input(&mut self, id: u64) {
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        let watched = match client.watches {
-            true => self.slots.watched.bytes_of(id),
-            false => 0,
-        };
-        // A value that goes on beside an ending is in memory as before.
-        let large = client.large.as_ref().map_or(0, Large::held_bytes);
-        let held = match client.is_ending() {
-            true => large,
-            false => client.input_bytes() + watched,
-        };
-        let counted = std::mem::replace(&mut client.counted, held);
-        self.input_bytes = self.input_bytes - counted + held;
-        if self.input_bytes <= INPUT_BYTES_MAX {
-            return;
-        }
-        let open = self.clients.iter();
-        let open = open.filter(|(_, client)| !client.is_ending());
-        if let Some((id, _)) = open.max_by_key(|(_, client)| client.counted) {
-            self.end_for_bytes(*id);
-        }
-    }
-
-    /// Ends a client whose unfinished requests take too much.
-    fn end_for_bytes(&mut self, id: u64) {
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        let too_many = error(TOO_MANY_BYTES);
-        let given_up = client.give_large_up();
-        self.has_large_left |= given_up.is_some();
-        if given_up.is_none() {
-            client.answer(&too_many);
-        }
-        client.end();
-        let protocol = client.protocol;
-        self.counts.figures.clients_closed.add(1);
-        self.ready.insert(id);
-        if let Some(number) = given_up {
-            self.answer(self.taken_at, id, number, protocol, Some(&too_many));
-        }
-        self.count_input(id);
-    }
 }
 
 impl Machine for Door {
@@ -450,7 +430,7 @@ impl Machine for Door {
                             .figures
                             .received_bytes
                             .add(received.count as u64);
-                        client.on_received(&slice.slice(range.start..end));
+                        client.on_received(now, &slice.slice(range.start..end));
                         if received.end {
                             // ‡ Its commands that are not executed yet are dropped: whoever retries would be a second one.
                             self.ops.push_back(Op::Close { conn, flush: false });
@@ -508,9 +488,13 @@ impl Machine for Door {
             if std::mem::take(&mut self.has_large_left) {
                 self.go_ahead_all(now, 0);
             }
+            while let Some(id) = self.rooms.next() {
+                self.have_turn(now, id);
+            }
             self.host.on_time(now);
             self.take_outcomes(now);
         }
+        self.read_on(now);
         let is_loaded = self.askers.any(now);
         self.settle_wanted(now);
         if self.moving.settle(now, &mut self.host, is_loaded) {
@@ -527,12 +511,13 @@ impl Machine for Door {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let is_due = !self.ready.is_empty() || self.has_large_left;
+        let is_due = !self.ready.is_empty() || self.has_large_left || self.rooms.are_due();
         let soon = is_due.then_some(Time::ZERO);
         let own = [Some(self.expire_at), soon, self.guard.deadline()];
         let own = own.into_iter().flatten();
         let moving = self.moving.deadline();
         let own = own.chain(self.host.deadline()).chain(moving);
+        let own = own.chain(self.slow_at);
         own.chain(self.wanted_deadline()).min()
     }
 

@@ -32,6 +32,8 @@
 mod answers;
 mod arrived;
 mod askers;
+mod bounds;
+mod claims;
 mod client;
 mod counts;
 mod door;
@@ -41,6 +43,7 @@ mod large;
 mod moving;
 mod order;
 mod pressed;
+mod rooms;
 mod rows;
 mod slots;
 mod slow;
@@ -48,7 +51,8 @@ mod spread;
 mod unanswered;
 mod watched;
 
-pub use client::BULK_BYTES_MAX;
+pub use bounds::Bounds;
+pub use client::{BULK_BYTES_MAX, UnderWay};
 pub use door::{Door, DoorConfig, System};
 pub use large::{Ahead, VALUE_BYTES_MAX};
 pub use slots::Slots;

@@ -22,7 +22,7 @@
 //!             seen.push(request.arguments().map(<[u8]>::to_vec).collect::<Vec<_>>());
 //!             request.length()
 //!         }
-//!         Found::Nothing { length } => length,
+//!         Found::Nothing { length } | Found::Dropped { length } | Found::TooLong { length } => length,
 //!         Found::More => break,
 //!     };
 //!     received.drain(..length);

@@ -4,6 +4,8 @@
 //! *2\r\n  $3\r\n  GET\r\n  $1\r\n  a\r\n
 //!         ^ at: all before it is read; `left` arguments are to come
 //! ```
+//!
+//! A request that is too long is known by its lengths. It is dropped as it comes, and what follows it is read as ever.
 
 use std::ops::Range;
 
@@ -16,6 +18,10 @@ use crate::wrong::Wrong;
 pub struct Limits {
     /// The bytes of one argument.
     pub bulk_bytes_max: usize,
+    /// The bytes of one request.
+    pub request_bytes_max: usize,
+    /// An argument that is longer than those above, and no longer than this, is dropped; one that is longer ends the connection.
+    pub dropped_bytes_max: usize,
     /// The arguments of one request.
     pub arguments_max: usize,
     /// The bytes of a request that is a line, and of the line before an argument.
@@ -26,6 +32,9 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             bulk_bytes_max: 64 << 20,
+            request_bytes_max: 65 << 20,
+            // As Redis: its `proto-max-bulk-len`.
+            dropped_bytes_max: 512 << 20,
             arguments_max: 1 << 20,
             line_bytes_max: 64 << 10,
         }
@@ -38,6 +47,14 @@ pub enum Found<'a> {
     Request(Request<'a>),
     /// An empty line or array: so many bytes to be dropped, and nothing to be answered.
     Nothing {
+        length: usize,
+    },
+    /// The beginning of a request that is too long: so many bytes to be dropped, and nothing to be answered yet.
+    Dropped {
+        length: usize,
+    },
+    /// The end of a request that is too long: so many bytes to be dropped, and the request to be refused.
+    TooLong {
         length: usize,
     },
     /// The request is not whole yet. [`Parser::missing`] says what is known to be still on its way.
@@ -85,8 +102,12 @@ pub struct Parser {
     at: usize,
     /// The arguments that are to come, once the array's line is read.
     left: Option<usize>,
-    /// The length of the argument that begins here, once its line is read.
+    /// The length of the argument that begins here, once its line is read; of one that is dropped, the bytes that are to come.
     bulk: Option<usize>,
+    /// The request is too long.
+    is_dropped: bool,
+    /// The bytes that the request will have, if all arguments to come are as long as the longest one.
+    expected: usize,
     /// The line that begins at `at` has no end before this.
     looked: usize,
     ranges: Vec<Range<usize>>,
@@ -105,6 +126,8 @@ impl Parser {
             at: 0,
             left: None,
             bulk: None,
+            is_dropped: false,
+            expected: 0,
             looked: 0,
             ranges: Vec::new(),
             words: Vec::new(),
@@ -125,10 +148,14 @@ impl Parser {
             return Ok(Found::More);
         };
         let is_whole = match *first {
+            _ if self.is_dropped => return self.drop_on(received),
             b'*' => self.array(received)?,
             0x16 if !self.is_greeted => return tls(received),
             _ => self.line(received)?,
         };
+        if self.is_dropped {
+            return self.drop_on(received);
+        }
         if !is_whole {
             return Ok(Found::More);
         }
@@ -154,8 +181,19 @@ impl Parser {
     /// The bytes that an argument's length says are to come beyond the `received` ones: what to reserve before they are received.
     pub fn missing(&self, received: usize) -> usize {
         match self.bulk {
-            Some(length) if !self.is_done => (self.at + length + 2).saturating_sub(received),
+            Some(length) if !self.is_done && !self.is_dropped => {
+                (self.at + length + 2).saturating_sub(received)
+            }
             _ => 0,
+        }
+    }
+
+    /// The bytes that a request which is not whole will have, if its arguments to come are as long as the longest one: never less than
+    /// [`Parser::missing`] says.
+    pub fn expected(&self) -> usize {
+        match self.is_done || self.is_dropped {
+            true => 0,
+            false => self.expected,
         }
     }
 
@@ -175,6 +213,8 @@ impl Parser {
         self.at = 0;
         self.left = None;
         self.bulk = None;
+        self.is_dropped = false;
+        self.expected = 0;
         self.looked = 0;
         self.is_done = false;
         self.words.clear();
@@ -219,8 +259,21 @@ impl Parser {
                 let Some(line) = self.head(received, Wrong::BulkLine)? else {
                     return Ok(false);
                 };
-                let length = bulk_length(line, self.limits.bulk_bytes_max)?;
+                let length = bulk_length(line, &self.limits)?;
                 self.bulk = Some(length);
+                if length > self.limits.bulk_bytes_max
+                    || self.at + length > self.limits.request_bytes_max
+                {
+                    self.is_dropped = true;
+                    self.bulk = Some(length + 2);
+                    self.ranges = Vec::new();
+                    return Ok(false);
+                }
+                let to_come = (length + BESIDE_BYTES).saturating_mul(self.left.unwrap_or(1));
+                let expected = self.at.saturating_add(to_come);
+                self.expected = self
+                    .expected
+                    .max(expected.min(self.limits.request_bytes_max));
                 length
             }
         };
@@ -234,6 +287,39 @@ impl Parser {
         self.looked = self.at;
         self.bulk = None;
         Ok(true)
+    }
+
+    /// What came of a request that is too long.
+    fn drop_on(&mut self, received: &[u8]) -> Result<Found<'static>, Wrong> {
+        while let Some(left) = self.left.filter(|left| *left > 0) {
+            let bulk = match self.bulk {
+                Some(bulk) => bulk,
+                None => match self.head(received, Wrong::BulkLine)? {
+                    Some(line) => bulk_length(line, &self.limits)? + 2,
+                    None => break,
+                },
+            };
+            let here = bulk.min(received.len().saturating_sub(self.at));
+            self.at += here;
+            self.looked = self.at;
+            self.bulk = Some(bulk - here).filter(|bulk| *bulk > 0);
+            if self.bulk.is_some() {
+                break;
+            }
+            self.left = Some(left - 1);
+        }
+        if self.left == Some(0) {
+            self.is_done = true;
+            self.is_greeted = true;
+            let length = self.at;
+            return Ok(Found::TooLong { length });
+        }
+        let length = std::mem::take(&mut self.at);
+        self.looked = self.looked.saturating_sub(length);
+        Ok(match length {
+            0 => Found::More,
+            length => Found::Dropped { length },
+        })
     }
 
     /// A line that begins with `*` or `$`, without its end; `at` is behind it then.
@@ -286,7 +372,10 @@ impl Parser {
     }
 }
 
-fn bulk_length(line: &[u8], bytes_max: usize) -> Result<usize, Wrong> {
+/// The bytes of an argument beside its own, at most, of one that is not dropped.
+const BESIDE_BYTES: usize = 16;
+
+fn bulk_length(line: &[u8], limits: &Limits) -> Result<usize, Wrong> {
     let digits = match line {
         [b'$', digits @ ..] => digits,
         [other, ..] => return Err(Wrong::NoBulk(*other)),
@@ -294,7 +383,7 @@ fn bulk_length(line: &[u8], bytes_max: usize) -> Result<usize, Wrong> {
     };
     let length = integer_of(digits).ok_or(Wrong::BulkLength)?;
     let length = usize::try_from(length).map_err(|_| Wrong::BulkLength)?;
-    if length > bytes_max {
+    if length > limits.bulk_bytes_max.max(limits.dropped_bytes_max) {
         return Err(Wrong::BulkLength);
     }
     Ok(length)

@@ -145,6 +145,7 @@ fn open(
                 resident_bytes: crate::admin::exposition::resident_bytes,
             },
             ahead: Ahead::default(),
+            bounds: door::Bounds::default(),
         },
         now,
     );

@@ -70,13 +70,71 @@ fn a_value_of_64_mib_is_set_and_one_that_is_longer_is_refused() {
         assert_eq!(link.read().expect("a reply"), expected);
     }
     sender.join().expect("it ends").expect("it is sent");
-    let head = format!("*3\r\n$3\r\nSET\r\n$3\r\n{{x}}\r\n${}\r\n", (64 << 20) + 1);
-    std::io::Write::write_all(&mut link.stream, head.as_bytes()).expect("it is sent");
+    // One that is longer is left out, and the connection stays.
+    let longer = value(4, (64 << 20) + 1);
+    let refused = link.ask(&["SET", "{x}", &longer]).expect("a reply");
+    assert!(error_of(&refused).contains("64 MiB"), "{refused:?}");
+    let length = Value::Integer((7 << 20) + 1);
+    assert_eq!(link.ask(&["STRLEN", "{x}"]).expect("a reply"), length);
+    let head = b"*3\r\n$3\r\nSET\r\n$3\r\n{x}\r\n$2000000000\r\n";
+    std::io::Write::write_all(&mut link.stream, head).expect("it is sent");
     let refused = link.read().expect("a reply");
     assert!(
         error_of(&refused).contains("invalid bulk length"),
         "{refused:?}"
     );
+}
+
+/// A group has no room for so many commands at once: their connection waits, and none is refused.
+#[test]
+fn a_long_pipeline_of_large_commands_has_no_holes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    assert_eq!(client.told(&["SET", "{x}else", "1"]), Value::OK);
+    let mut link = client.link_for("{x}");
+    let pushed = value(1, 700_000);
+    let request = crate::keys::request(&["RPUSH", "{x}", &pushed]);
+    let mut sends = link.stream.try_clone().expect("a handle");
+    let sender = thread::spawn(move || {
+        (0..200).try_for_each(|_| std::io::Write::write_all(&mut sends, &request))
+    });
+    for length in 1..=200 {
+        assert_eq!(link.read().expect("a reply"), Value::Integer(length));
+    }
+    sender.join().expect("it ends").expect("it is sent");
+}
+
+/// More large requests than a node has memory for, and one that never comes to its end.
+#[test]
+fn large_requests_wait_for_each_other() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    assert_eq!(client.told(&["SET", "{x}else", "1"]), Value::OK);
+    let mut links: Vec<_> = (0..5).map(|_| client.link_for("{x}")).collect();
+    for link in &links {
+        let patience = Some(Duration::from_secs(100));
+        link.stream.set_read_timeout(patience).expect("it is set");
+    }
+    let mut never = client.link_for("{x}");
+    let head = format!("*3\r\n$3\r\nSET\r\n$1\r\ny\r\n${}\r\n", 64 << 20);
+    std::io::Write::write_all(&mut never.stream, head.as_bytes()).expect("it is sent");
+    let set = value(1, 60 << 20);
+    let request = crate::keys::request(&["SET", "{x}", &set]);
+    thread::scope(|scope| {
+        for link in &mut links {
+            let request = &request;
+            scope.spawn(move || {
+                std::io::Write::write_all(&mut link.stream, request).expect("it is sent");
+                assert_eq!(link.read().expect("a reply"), Value::OK);
+            });
+        }
+    });
+    let told = never.read().expect("a reply");
+    assert!(error_of(&told).contains("unfinished requests"), "{told:?}");
 }
 
 /// Nodes die while values are on their way: each that was answered is there as a whole, until another one is.

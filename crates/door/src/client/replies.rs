@@ -4,11 +4,17 @@ use std::collections::VecDeque;
 
 use paxos::mutation::{self, Mutation};
 
-/// A connection is not read while so many of its commands are unanswered …
-pub const UNANSWERED_MAX: usize = 1_024;
-/// … or so many beside other clients, each of whom waits for what is before its own …
-pub const UNANSWERED_BESIDE: usize = 64;
-/// … or so many bytes unsent, those of the replies to come among them.
+/// A connection is not read while so much of it is unanswered.
+#[derive(Clone, Copy, Debug)]
+pub struct UnderWay {
+    pub commands: usize,
+    /// The bytes of all its commands. One is taken whatever it has.
+    pub bytes: usize,
+}
+
+/// A connection has never more commands under way.
+const WINDOW_MAX: usize = 1_024;
+/// It is not read with so many bytes unsent either, those of the replies to come among them.
 const UNSENT_MAX: usize = 1 << 20;
 /// A new connection has so many commands under way, and one more with each reply: nobody knows yet how large its replies are.
 const UNANSWERED_FIRST: usize = 16;
@@ -18,6 +24,8 @@ enum Reply {
     /// `is_wanted`: its client asked for it, when he asked.
     Awaited {
         is_wanted: bool,
+        /// Those of the command.
+        bytes: usize,
     },
     Here(Vec<u8>),
     /// Nobody knows what became of the command: the connection ends without a word.
@@ -38,6 +46,8 @@ pub struct Replies {
     places: VecDeque<Reply>,
     /// The bytes of those that are here.
     here_bytes: usize,
+    /// The bytes of the commands that are not answered.
+    under_way_bytes: usize,
     /// So many commands may be unanswered at present.
     window: usize,
     /// The latest replies had about so many bytes at most. Those to come are taken to be as large.
@@ -54,6 +64,7 @@ impl Default for Replies {
         Replies {
             places: VecDeque::new(),
             here_bytes: 0,
+            under_way_bytes: 0,
             window: UNANSWERED_FIRST,
             expected_bytes: 0,
             first: 0,
@@ -70,9 +81,10 @@ impl Replies {
     }
 
     /// Whether one more may be asked for. Replies take memory until their client has taken them, so few are made ahead where they are large.
-    pub fn have_room(&self, under_way_max: usize) -> bool {
+    pub fn have_room(&self, most: UnderWay) -> bool {
         let to_come = self.places.len() * self.expected_bytes;
-        self.places.len() < self.window.min(under_way_max)
+        self.places.len() < self.window.min(most.commands)
+            && self.under_way_bytes < most.bytes
             && self.unsent_bytes() + to_come < UNSENT_MAX
     }
 
@@ -93,9 +105,10 @@ impl Replies {
         self.places.push_back(Reply::Here(bytes));
     }
 
-    /// A reply that is to come: its number.
-    pub fn wait(&mut self, is_wanted: bool) -> u64 {
-        self.places.push_back(Reply::Awaited { is_wanted });
+    /// A reply that is to come, to a command of so many bytes: its number.
+    pub fn wait(&mut self, is_wanted: bool, bytes: usize) -> u64 {
+        self.under_way_bytes += bytes;
+        self.places.push_back(Reply::Awaited { is_wanted, bytes });
         self.first + self.places.len() as u64 - 1
     }
 
@@ -112,7 +125,15 @@ impl Replies {
         let Some(reply) = self.places.get_mut(at) else {
             return;
         };
-        let is_wanted = !matches!(reply, Reply::Awaited { is_wanted: false });
+        let mut is_wanted = true;
+        if let Reply::Awaited {
+            is_wanted: was_wanted,
+            bytes,
+        } = reply
+        {
+            is_wanted = *was_wanted;
+            self.under_way_bytes -= *bytes;
+        }
         *reply = match bytes {
             None => Reply::Never,
             Some(bytes) if is_wanted => {
@@ -152,12 +173,13 @@ impl Replies {
                 Reply::Never => {
                     self.places.clear();
                     self.here_bytes = 0;
+                    self.under_way_bytes = 0;
                     return Settled::Never;
                 }
             }
             self.places.pop_front();
             self.first += 1;
-            self.window = UNANSWERED_MAX.min(self.window + 1);
+            self.window = WINDOW_MAX.min(self.window + 1);
         }
         Settled::All
     }
@@ -178,12 +200,21 @@ impl Replies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Bounds;
+
+    fn alone() -> UnderWay {
+        Bounds::default().alone
+    }
+
+    fn beside() -> UnderWay {
+        Bounds::default().beside
+    }
 
     /// As many as are asked for at once.
-    fn under_way(replies: &mut Replies, under_way_max: usize) -> Vec<u64> {
+    fn under_way(replies: &mut Replies, most: UnderWay) -> Vec<u64> {
         let numbers = std::iter::from_fn(|| {
-            let room = replies.have_room(under_way_max);
-            room.then(|| replies.wait(true))
+            let room = replies.have_room(most);
+            room.then(|| replies.wait(true, 10))
         });
         numbers.collect()
     }
@@ -196,44 +227,61 @@ mod tests {
         _ = replies.take_output();
     }
 
+    /// The commands of which all but 65 are answered.
+    const LEFT: usize = WINDOW_MAX - 65;
+
+    #[test]
+    fn few_large_commands_are_under_way_beside_others() {
+        let mut replies = Replies::default();
+        let half = beside().bytes / 2;
+        let numbers = [half, half - 1, 5 * half].map(|bytes| {
+            assert!(replies.have_room(beside()));
+            replies.wait(true, bytes)
+        });
+        assert!(!replies.have_room(beside()) && replies.have_room(alone()));
+        answered(&mut replies, &numbers[1..], 0);
+        assert!(replies.have_room(beside()), "one of them is left");
+        replies.take(numbers[0], None);
+        assert_eq!(
+            (replies.settle(), replies.under_way_bytes),
+            (Settled::Never, 0)
+        );
+    }
+
     #[test]
     fn few_commands_with_large_replies_are_under_way() {
         let mut replies = Replies::default();
-        let first = under_way(&mut replies, UNANSWERED_MAX);
+        let first = under_way(&mut replies, alone());
         assert_eq!(first.len(), UNANSWERED_FIRST);
         answered(&mut replies, &first, 100 << 10);
-        assert!(!replies.have_room(UNANSWERED_MAX), "1.6 MiB are not taken");
+        assert!(!replies.have_room(alone()), "1.6 MiB are not taken");
         replies.on_sent();
-        let second = under_way(&mut replies, UNANSWERED_MAX);
+        let second = under_way(&mut replies, alone());
         assert_eq!(second.len(), 11, "1.1 MiB");
         answered(&mut replies, &second, 1);
         replies.on_sent();
         // Small replies let it go on as before, and further.
         for _ in 0..20 {
-            let some = under_way(&mut replies, UNANSWERED_MAX);
+            let some = under_way(&mut replies, alone());
             assert!(!some.is_empty());
             answered(&mut replies, &some, 5);
             replies.on_sent();
         }
-        let all = under_way(&mut replies, UNANSWERED_MAX);
-        assert_eq!(all.len(), UNANSWERED_MAX);
+        let all = under_way(&mut replies, alone());
+        assert_eq!(all.len(), WINDOW_MAX);
         // Another client comes: no more is asked for until few are under way.
-        answered(&mut replies, &all[..UNANSWERED_MAX - 65], 5);
+        answered(&mut replies, &all[..LEFT], 5);
         replies.on_sent();
-        assert_eq!(under_way(&mut replies, UNANSWERED_BESIDE).len(), 0);
-        answered(
-            &mut replies,
-            &all[UNANSWERED_MAX - 65..UNANSWERED_MAX - 60],
-            5,
-        );
+        assert_eq!(under_way(&mut replies, beside()).len(), 0);
+        answered(&mut replies, &all[LEFT..LEFT + 5], 5);
         replies.on_sent();
-        assert_eq!(under_way(&mut replies, UNANSWERED_BESIDE).len(), 4);
+        assert_eq!(under_way(&mut replies, beside()).len(), 4);
     }
 
     #[test]
     fn a_client_that_never_reads_is_not_read() {
         let mut replies = Replies::default();
-        while replies.have_room(UNANSWERED_MAX) {
+        while replies.have_room(alone()) {
             replies.put(vec![0; 1000]);
             replies.settle();
             _ = replies.take_output();
@@ -242,6 +290,6 @@ mod tests {
         while !replies.sending.is_empty() {
             replies.on_sent();
         }
-        assert!(replies.have_room(UNANSWERED_MAX));
+        assert!(replies.have_room(alone()));
     }
 }

@@ -10,6 +10,7 @@ use resp::{Protocol, Value, encode};
 
 use super::{Came, Door, Expired, Next};
 use crate::answers::error;
+use crate::client::WaitsFor;
 use crate::groups::Leads;
 use crate::order::{self, ByMap};
 use crate::slots::EXPIRED_MAX;
@@ -83,7 +84,7 @@ impl Door {
         // ‡ A connection's commands take effect in their order: those of another group follow once these are answered.
         let is_other = |busy: &str| busy != group && !mutation::is(Mutation::GroupsNotAwaited);
         if client.group.as_deref().is_some_and(is_other) {
-            return Next::Waits;
+            return Next::Waits(WaitsFor::Answers);
         }
         let group = group.to_owned();
         let value = spec.and_then(prepares);
@@ -94,6 +95,9 @@ impl Door {
         });
         if let Some(value) = value {
             return self.prepare(id, group, slot, words, value);
+        }
+        if !self.rooms.admits(&group, id, bytes_of(words)) {
+            return Next::Waits(WaitsFor::Room);
         }
         let by_map = self.groups.by_map(slot, &group);
         let bytes = order::run(client.protocol, by_map, words.iter().copied());
@@ -108,7 +112,7 @@ impl Door {
         if client.group.as_ref() != Some(&group) {
             client.group = Some(group.clone());
         }
-        let number = client.await_answer();
+        let number = client.await_answer(bytes.len());
         self.call(now, group, (id, number, slot), bytes);
     }
 
@@ -133,7 +137,10 @@ impl Door {
     ) {
         let (client, number, slot) = whose;
         let tell = self.tell.clone();
+        // Pieces have room of their own: there are few of them.
+        let hold = (!is_piece).then(|| self.rooms.hold(&group, bytes.len()));
         let come = move |outcome| {
+            drop(hold);
             let came = Came {
                 client,
                 number,
@@ -165,7 +172,7 @@ impl Door {
             return Next::Taken;
         };
         if !client.is_idle() {
-            return Next::Waits;
+            return Next::Waits(WaitsFor::Answers);
         }
         let joins = Joins::of(name);
         let (mut then, mut until) = (None, kv::SLOTS - 1);
@@ -187,7 +194,7 @@ impl Door {
             led = at.map(|(name, _)| name).into_iter().collect();
         }
         let protocol = client.protocol;
-        let number = client.await_answer();
+        let number = client.await_answer(0);
         // ‡ No group has this name: what follows waits for all of them.
         client.group = Some(String::new());
         if led.is_empty() {
@@ -340,4 +347,9 @@ impl Door {
             self.host.ask(now, Ask { machine, what });
         }
     }
+}
+
+/// The bytes of a command.
+pub(super) fn bytes_of(words: &[&[u8]]) -> usize {
+    words.iter().map(|word| word.len()).sum()
 }

@@ -17,6 +17,7 @@ use resp::{Protocol, Value};
 
 use super::{Door, Next};
 use crate::answers::error;
+use crate::client::WaitsFor;
 use crate::groups::Leads;
 
 /// A wish that is not in the map after so long may be there later: nobody says that it is not.
@@ -128,7 +129,7 @@ impl Door {
             return Next::Taken;
         };
         if !client.is_idle() {
-            return Next::Waits;
+            return Next::Waits(WaitsFor::Answers);
         }
         let what = match what {
             Ok(what) => what,
@@ -138,7 +139,7 @@ impl Door {
             }
         };
         let protocol = client.protocol;
-        let number = client.await_answer();
+        let number = client.await_answer(0);
         client.group = Some(String::new());
         self.wanted.push(Wanted {
             client: id,

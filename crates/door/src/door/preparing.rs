@@ -8,6 +8,7 @@ use ops::Time;
 
 use super::{Door, Next};
 use crate::answers::error;
+use crate::client::WaitsFor;
 use crate::large::{Due, Large, PIECES_ALONE, PIECES_BESIDE, PIECES_OF_ALL};
 use crate::order;
 
@@ -29,7 +30,7 @@ impl Door {
             return Next::Taken;
         };
         if !client.is_idle() {
-            return Next::Waits;
+            return Next::Waits(WaitsFor::Answers);
         }
         self.ticket = self.ticket.wrapping_add(1);
         let others = words.iter().enumerate().map(|(place, word)| match place {
@@ -37,7 +38,7 @@ impl Door {
             _ => word.to_vec(),
         });
         let key = words.get(1).copied().unwrap_or_default().to_vec();
-        let number = client.await_answer();
+        let number = client.await_answer(0);
         client.group = Some(group);
         let whose = (number, slot, client.protocol);
         let ahead = (self.ticket, self.ahead.piece_bytes);

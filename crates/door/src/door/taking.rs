@@ -8,7 +8,7 @@ use resp::{Protocol, Value};
 use super::{Door, Next};
 use crate::answers::cluster::{Cluster, Migration, Told};
 use crate::answers::{connection, error, info, is, server};
-use crate::client::{BULK_BYTES_MAX, Transaction, Wants};
+use crate::client::{BULK_BYTES_MAX, Transaction, WaitsFor, Wants};
 use crate::counts::place_of;
 use crate::groups::Leads;
 use crate::guard::{NOT_GOOD, is_change};
@@ -53,7 +53,7 @@ impl Door {
         // Nothing is looked at while nobody is asked for a token.
         if self.guard.asks() {
             if self.guard.waits(now) {
-                return Next::Waits;
+                return Next::Waits(WaitsFor::Rights);
             }
             let wall_ms = self.now_us(now) / 1000;
             let Some(client) = self.clients.get_mut(&id) else {
@@ -108,6 +108,20 @@ impl Door {
         next
     }
 
+    /// Answers a request that was too long to be kept.
+    pub(super) fn refuse_too_long(&mut self, id: u64) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        client.said = None;
+        client.refuses_next = false;
+        if let Some(transaction) = &mut client.transaction {
+            transaction.has_failed = true;
+        }
+        client.answer(&error(super::TOO_LONG));
+        self.counts.refuse(None);
+    }
+
     /// Answers what is not queued, or hands it to a group.
     fn act(&mut self, now: Time, id: u64, spec: &'static CommandSpec, words: &[&[u8]]) -> Next {
         if goes_to_rows(spec, words) {
@@ -132,7 +146,7 @@ impl Door {
             }
             "reset" => {
                 if !client.is_idle() {
-                    return Next::Waits;
+                    return Next::Waits(WaitsFor::Answers);
                 }
                 client.transaction = None;
                 client.protocol = Protocol::Resp2;
@@ -150,7 +164,9 @@ impl Door {
                 }
             },
             // What is watched is noted where its group is led: what ends that follows it.
-            "discard" | "unwatch" if client.watches && !client.is_idle() => return Next::Waits,
+            "discard" | "unwatch" if client.watches && !client.is_idle() => {
+                return Next::Waits(WaitsFor::Answers);
+            }
             "discard" => match client.transaction.take() {
                 None => error("ERR DISCARD without MULTI"),
                 Some(_) => {
@@ -269,7 +285,7 @@ impl Door {
             Told::Value(value) => client.answer(&value),
             Told::Keys { slot, count } => {
                 if !client.is_idle() {
-                    return Next::Waits;
+                    return Next::Waits(WaitsFor::Answers);
                 }
                 match self.groups.of_slot(slot).map(str::to_owned) {
                     Some(group) => {

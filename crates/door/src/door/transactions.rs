@@ -4,10 +4,11 @@ use kv::{check_words, keys_of, slot_of};
 use ops::Time;
 use resp::Value;
 
+use super::asking::bytes_of;
 use super::taking::goes_to_rows;
 use super::{Door, Next};
 use crate::answers::error;
-use crate::client::BULK_BYTES_MAX;
+use crate::client::{BULK_BYTES_MAX, WaitsFor};
 use crate::order::{self, Queued};
 
 const MAY_NO_MORE: &str =
@@ -40,7 +41,7 @@ impl Door {
             return Next::Taken;
         }
         if !client.is_idle() {
-            return Next::Waits;
+            return Next::Waits(WaitsFor::Answers);
         }
         let is_elsewhere = client.watches && client.watches_in != group;
         let refusal = match &group {
@@ -51,6 +52,9 @@ impl Door {
                 return Next::Taken;
             }
             Some(_) if is_elsewhere => OTHERS_WATCHED,
+            Some(group) if !self.rooms.admits(group, id, bytes_of(keys)) => {
+                return Next::Waits(WaitsFor::Room);
+            }
             Some(group) => {
                 let is_first = !std::mem::replace(&mut client.watches, true);
                 if is_first {
@@ -114,7 +118,7 @@ impl Door {
 
     pub(super) fn exec(&mut self, now: Time, id: u64) -> Next {
         if self.guard.asks() && self.guard.waits(now) {
-            return Next::Waits;
+            return Next::Waits(WaitsFor::Rights);
         }
         // ‡ What was queued was judged then: another token was shown since, or this one may less.
         let refused = self.refused_since(now, id);
@@ -127,7 +131,7 @@ impl Door {
             return Next::Taken;
         };
         if !client.is_idle() {
-            return Next::Waits;
+            return Next::Waits(WaitsFor::Answers);
         }
         if let Some((command, refusal)) = refused {
             client.transaction = None;
@@ -165,6 +169,12 @@ impl Door {
             () if is_elsewhere => Some(OTHERS_WATCHED),
             () => None,
         };
+        let bytes = transaction.bytes;
+        if let (None, Some(Some(group))) = (&refusal, group)
+            && !self.rooms.admits(group, id, bytes)
+        {
+            return Next::Waits(WaitsFor::Room);
+        }
         // ‡ A watched slot that is served by another group since has moved: nobody here sees what became of its keys.
         let has_moved = slot.is_some_and(|slot| client.watched_slots.contains(&slot));
         let refusal = match refusal {

@@ -14,7 +14,11 @@ fn read(bytes: &[u8], limits: Limits) -> (Vec<String>, Option<Wrong>) {
                 requests.push(words.join("|"));
                 at += request.length();
             }
-            Ok(Found::Nothing { length }) => at += length,
+            Ok(Found::Nothing { length } | Found::Dropped { length }) => at += length,
+            Ok(Found::TooLong { length }) => {
+                requests.push("too long".to_owned());
+                at += length;
+            }
             Ok(Found::More) => return (requests, None),
             Err(wrong) => return (requests, Some(wrong)),
         }
@@ -103,23 +107,75 @@ fn what_an_argument_wants_is_known_before_it_comes() {
     let received = b"*2\r\n$3\r\nSET\r\n$1000\r\nabc";
     assert_eq!(parser.next(received), Ok(Found::More));
     assert_eq!(parser.missing(received.len()), 1000 - 3 + 2);
+    assert_eq!(parser.expected(), received.len() - 3 + 1000 + 16);
     let mut parser = Parser::new(Limits::default());
     assert_eq!(parser.next(b"*1048576\r\n"), Ok(Found::More));
-    assert_eq!(parser.missing(10), 0);
+    assert_eq!((parser.missing(10), parser.expected()), (0, 0));
+    // What it will have is known until it is whole.
+    let mut parser = Parser::new(Limits::default());
+    let mut received = b"*9\r\n$1000\r\n".to_vec();
+    let expected = received.len() + 9 * 1016;
+    for _ in 0..9 {
+        assert_eq!(parser.next(&received), Ok(Found::More));
+        assert_eq!(parser.expected(), expected);
+        received.extend([b'x'; 1000]);
+        received.extend(b"\r\n");
+        assert!(parser.next(&received).is_ok());
+        received.extend(b"$1000\r\n");
+    }
+    assert_eq!(parser.expected(), 0, "it is whole");
 }
 
 #[test]
 fn limits_are_the_callers() {
     let limits = Limits {
         bulk_bytes_max: 3,
+        request_bytes_max: 16,
+        dropped_bytes_max: 5,
         arguments_max: 2,
         line_bytes_max: 10,
     };
     assert_eq!(read(b"*2\r\n$3\r\nabc\r\n$3\r\nabc\r\n", limits).1, None);
     assert_eq!(read(b"*3\r\n", limits).1, Some(Wrong::MultibulkLength));
-    assert_eq!(read(b"*1\r\n$4\r\n", limits).1, Some(Wrong::BulkLength));
+    assert_eq!(read(b"*1\r\n$6\r\n", limits).1, Some(Wrong::BulkLength));
     assert_eq!(
         read(b"abcdefghijk\r\n", limits).1,
         Some(Wrong::InlineLength)
     );
+}
+
+#[test]
+fn a_request_that_is_too_long_is_passed_over_as_it_comes() {
+    let limits = Limits {
+        bulk_bytes_max: 3,
+        request_bytes_max: 30,
+        dropped_bytes_max: 1 << 20,
+        ..Limits::default()
+    };
+    let long_word = b"*3\r\n$1\r\na\r\n$5\r\n*1\r\n$\r\n$1\r\nb\r\nPING\r\n";
+    assert_eq!(
+        read(long_word, limits),
+        (vec!["too long".into(), "PING".into()], None)
+    );
+    let many_words = [&b"*9\r\n"[..], &b"$3\r\nabc\r\n".repeat(9), b"PING\r\n"].concat();
+    assert_eq!(
+        read(&many_words, limits),
+        (vec!["too long".into(), "PING".into()], None)
+    );
+    let wrong = read(b"*2\r\n$9\r\n123456789\r\nabc\r\n", limits);
+    assert_eq!(wrong, (Vec::new(), Some(Wrong::NoBulk(b'a'))));
+    let mut parser = Parser::new(limits);
+    let head = b"*2\r\n$3\r\nSET\r\n$1000000\r\nabc";
+    assert_eq!(parser.next(head), Ok(Found::Dropped { length: head.len() }));
+    assert_eq!(parser.missing(0), 0, "nothing of it is kept");
+    for _ in 0..10 {
+        let some = [b'x'; 99_999];
+        assert_eq!(
+            parser.next(&some),
+            Ok(Found::Dropped { length: some.len() })
+        );
+    }
+    assert_eq!(parser.next(b"1234567\r"), Ok(Found::Dropped { length: 8 }));
+    assert_eq!(parser.next(b"\nPING\r\n"), Ok(Found::TooLong { length: 1 }));
+    assert!(matches!(parser.next(b"PING\r\n"), Ok(Found::Request(_))));
 }

@@ -4,9 +4,14 @@ use resp::{Found, Limits, Parser, Wrong};
 
 const LIMITS: Limits = Limits {
     bulk_bytes_max: 300,
+    request_bytes_max: 400,
+    dropped_bytes_max: 600,
     arguments_max: 20,
     line_bytes_max: 100,
 };
+
+/// Stands for a request that was dropped.
+const TOO_LONG: &[u8] = b"too long";
 
 type Words = Vec<Vec<u8>>;
 
@@ -42,7 +47,11 @@ fn read(bytes: &[u8], step: usize) -> (Vec<Words>, Option<Wrong>) {
                     requests.push(words);
                     request.length()
                 }
-                Ok(Found::Nothing { length }) => length,
+                Ok(Found::Nothing { length } | Found::Dropped { length }) => length,
+                Ok(Found::TooLong { length }) => {
+                    requests.push(vec![TOO_LONG.to_vec()]);
+                    length
+                }
                 Ok(Found::More) => break,
                 Err(wrong) => {
                     assert!(wrong.to_string().starts_with("ERR Protocol error: "));
@@ -53,6 +62,10 @@ fn read(bytes: &[u8], step: usize) -> (Vec<Words>, Option<Wrong>) {
             received.drain(..length);
         }
         assert!(parser.missing(received.len()) <= LIMITS.bulk_bytes_max + 2);
+        assert!(
+            received.len() <= LIMITS.request_bytes_max + LIMITS.line_bytes_max + 4,
+            "what is too long is not kept"
+        );
     }
     (requests, None)
 }

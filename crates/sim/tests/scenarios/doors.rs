@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use door::{Ahead, Door, DoorConfig, Slots, System};
+use door::{Ahead, Door, DoorConfig, Slots, System, UnderWay};
 use formats::LogKind;
 use formats::slots::{name_of, range_of};
 use host::{Bounds, Host, HostConfig, Shelves};
@@ -34,6 +34,28 @@ pub const GROUPS: [&str; 3] = ["kv-1-of-3", "kv-2-of-3", "kv-3-of-3"];
 const FIRST_LOG: u32 = 2;
 /// Three of each group.
 const TAGS: [&str; 9] = ["b", "f", "j", "c", "g", "k", "a", "d", "e"];
+
+/// The doors of every other street have little room: clients wait for it, and have turns.
+fn bounds(seed: u64) -> door::Bounds {
+    if seed.is_multiple_of(2) {
+        return door::Bounds::default();
+    }
+    let few = |commands| UnderWay {
+        commands,
+        bytes: 300,
+    };
+    door::Bounds {
+        alone: few(8),
+        beside: few(3),
+        group_commands_max: 4,
+        group_bytes_max: 500,
+        small_command_bytes: 60,
+        claim_bytes_min: 200,
+        small_claim_bytes: 500,
+        claims_bytes_max: [600, 1_000],
+        bytes_per_second_min: 1,
+    }
+}
 
 /// The shelves of a node, in memory: one for each group, over media that lose what was not flushed.
 #[derive(Clone)]
@@ -134,6 +156,7 @@ impl Street {
                         from_bytes: 2_000,
                         piece_bytes: 4 << 10,
                     },
+                    bounds: bounds(seed),
                 };
                 Ok(Box::new(Door::new(config, now)) as Box<dyn Process>)
             });

@@ -625,7 +625,8 @@ impl Patron {
 
 /// Whether a reply says that the command was not done.
 pub fn is_refusal(why: &str) -> bool {
-    why.starts_with("MOVED ") || why.starts_with("CLUSTERDOWN ")
+    let was_slow = why == "ERR too many bytes of unfinished requests at this node";
+    was_slow || why.starts_with("MOVED ") || why.starts_with("CLUSTERDOWN ")
 }
 
 impl Machine for Patron {

@@ -1,0 +1,172 @@
+//! The room of groups: a door hands a group no more commands than it takes, and the others wait at the door.
+//!
+//! ```text
+//!  command ─ has its group room? ─┬─ yes ─▶ handed over with a hold on some room, until it is answered or dropped
+//!                                 └─ no  ─▶ its client stands in line, and nothing of it is read; it has its turn as room comes back
+//! ```
+//!
+//! A group refuses what it has no room for. A door that waits instead leaves no hole in a pipeline, and lets clients have turns.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::bounds::Bounds;
+
+#[derive(Default)]
+struct UnderWay {
+    commands: AtomicUsize,
+    /// Those of commands that are not small.
+    bytes: AtomicUsize,
+}
+
+/// Room that a command takes. It comes back when this is dropped: with the command, however that ends.
+pub struct Hold {
+    of: Arc<UnderWay>,
+    bytes: usize,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.of.commands.fetch_sub(1, Ordering::Relaxed);
+        self.of.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+struct Room {
+    under_way: Arc<UnderWay>,
+    /// The clients that wait for room, in the order in which they came.
+    line: VecDeque<u64>,
+}
+
+impl Room {
+    fn is_full(&self, bounds: &Bounds) -> bool {
+        self.under_way.commands.load(Ordering::Relaxed) >= bounds.group_commands_max
+            || self.under_way.bytes.load(Ordering::Relaxed) >= bounds.group_bytes_max
+    }
+}
+
+/// The room of each group of a door.
+pub struct Rooms {
+    bounds: Bounds,
+    by_group: BTreeMap<String, Room>,
+    /// The client that has its turn: nobody else is before it.
+    turn: Option<u64>,
+}
+
+impl Rooms {
+    pub fn new(bounds: Bounds) -> Rooms {
+        Rooms {
+            bounds,
+            by_group: BTreeMap::new(),
+            turn: None,
+        }
+    }
+
+    /// Whether the group takes a command of so many bytes of this client now; else it stands in line.
+    pub fn admits(&mut self, group: &str, id: u64, bytes: usize) -> bool {
+        let Some(room) = self.by_group.get_mut(group) else {
+            return true;
+        };
+        let is_next = room.line.is_empty() || self.turn == Some(id);
+        let commands = room.under_way.commands.load(Ordering::Relaxed);
+        let is_small =
+            bytes <= self.bounds.small_command_bytes && commands < self.bounds.group_commands_max;
+        if is_small || (is_next && !room.is_full(&self.bounds)) {
+            return true;
+        }
+        room.line.push_back(id);
+        false
+    }
+
+    /// Takes room for a command of so many bytes.
+    pub fn hold(&mut self, group: &str, bytes: usize) -> Hold {
+        if !self.by_group.contains_key(group) {
+            self.by_group.insert(group.to_owned(), Room::default());
+        }
+        let room = self.by_group.get(group);
+        let of = room.map(|room| room.under_way.clone()).unwrap_or_default();
+        let bytes = match bytes <= self.bounds.small_command_bytes {
+            true => 0,
+            false => bytes,
+        };
+        of.commands.fetch_add(1, Ordering::Relaxed);
+        of.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Hold { of, bytes }
+    }
+
+    /// The next client in a line whose group has room again. It has its turn until the next call.
+    pub fn next(&mut self) -> Option<u64> {
+        let mut rooms = self.by_group.values_mut();
+        self.turn = rooms.find_map(|room| match room.is_full(&self.bounds) {
+            true => None,
+            false => room.line.pop_front(),
+        });
+        self.turn
+    }
+
+    /// Whether somebody may have a turn.
+    pub fn are_due(&self) -> bool {
+        let mut rooms = self.by_group.values();
+        rooms.any(|room| !room.line.is_empty() && !room.is_full(&self.bounds))
+    }
+
+    /// Takes a client out of all lines.
+    pub fn forget(&mut self, id: u64) {
+        for room in self.by_group.values_mut() {
+            room.line.retain(|other| *other != id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANY: usize = 32_768;
+
+    #[test]
+    fn clients_have_turns_as_room_comes_back() {
+        let mut rooms = Rooms::new(Bounds::default());
+        let half = Bounds::default().group_bytes_max / 2;
+        let mut holds = VecDeque::new();
+        for id in [1, 2] {
+            assert!(rooms.admits("a", id, half));
+            holds.push_back(rooms.hold("a", half));
+        }
+        assert!(!rooms.admits("a", 1, half) && !rooms.admits("a", 2, 2_000));
+        assert!(
+            rooms.admits("a", 3, Bounds::default().small_command_bytes),
+            "small ones go on"
+        );
+        assert!(rooms.admits("b", 3, half), "another group");
+        assert!(!rooms.are_due() && rooms.next().is_none());
+        holds.pop_front();
+        assert!(rooms.are_due());
+        assert!(!rooms.admits("a", 3, half), "two are before it");
+        assert_eq!(rooms.next(), Some(1));
+        assert!(rooms.admits("a", 1, half));
+        holds.push_back(rooms.hold("a", half));
+        assert!(
+            !rooms.admits("a", 1, half),
+            "it is full again, and its turn is over"
+        );
+        assert_eq!(rooms.next(), None);
+        rooms.forget(3);
+        holds.clear();
+        let order: Vec<u64> = std::iter::from_fn(|| rooms.next()).collect();
+        assert_eq!(order, [2, 1]);
+        assert!(rooms.admits("a", 4, half));
+    }
+
+    #[test]
+    fn many_small_commands_wait_too() {
+        let mut rooms = Rooms::new(Bounds::default());
+        let mut holds: Vec<Hold> = (0..MANY).map(|_| rooms.hold("a", 10)).collect();
+        assert!(!rooms.admits("a", 1, 10));
+        holds.truncate(MANY - 1);
+        assert_eq!(rooms.next(), Some(1));
+        assert!(rooms.admits("a", 1, 10));
+    }
+}
