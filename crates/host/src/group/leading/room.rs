@@ -1,0 +1,117 @@
+//! Commands whose answers had no room: each waits in its place until as much as its answer took is free, and is executed anew.
+//!
+//! ```text
+//!  execute ─ a large answer, no room ─▶ queue, by arrival ─ the host: the first of all groups has room ─▶ fetched, with room set aside
+//!                                         ▲                                                               │
+//!                                         └────────── its answer is larger than it was ◀──────────────────┘
+//! ```
+//!
+//! ‡ It waits for as long as its client does: what it waits for is that other clients read, and the door sees to it that they do.
+
+use std::collections::VecDeque;
+
+use paxos::Time;
+
+use super::Leading;
+use super::executing::Round;
+use super::fetching::Waiting;
+use crate::bounds::Bounds;
+use crate::machine::Outcome;
+use crate::room::Held;
+
+/// By the number of their calls. ‡ Their rows are not kept: many would take more than the answers that have no room.
+#[derive(Default)]
+pub(super) struct Roomless {
+    queue: VecDeque<Waiting>,
+    /// Those of the commands.
+    bytes: usize,
+}
+
+impl Roomless {
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    fn put(&mut self, waiting: Waiting) {
+        self.bytes += waiting.call.command.bytes();
+        let is_before = |other: &Waiting| other.number < waiting.number;
+        let at = self.queue.partition_point(is_before);
+        self.queue.insert(at, waiting);
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        let first = self.queue.pop_front()?;
+        self.bytes -= first.call.command.bytes();
+        Some(first)
+    }
+
+    pub fn retain(&mut self, keeps: impl Fn(&Waiting) -> bool) {
+        self.queue.retain(keeps);
+        self.bytes = self.queue.iter().map(|w| w.call.command.bytes()).sum();
+    }
+
+    pub fn take_all(&mut self) -> VecDeque<Waiting> {
+        std::mem::take(self).queue
+    }
+
+    fn is_full(&self, bounds: &Bounds) -> bool {
+        self.queue.len() >= bounds.waiting_max || self.bytes > bounds.waiting_bytes_max
+    }
+}
+
+/// An answer that had no room.
+#[derive(Default)]
+pub(super) struct Asks {
+    /// It had so many bytes.
+    bytes: usize,
+    /// The room that was set aside for it since.
+    pub set_aside: Option<Held>,
+}
+
+impl Leading {
+    /// Keeps a command whose answer of so many bytes was thrown away.
+    pub(super) fn wait_for_room(
+        &mut self,
+        waiting: Waiting,
+        bytes: usize,
+        bounds: &Bounds,
+        round: &mut Round,
+    ) {
+        round.on_thrown_away(bytes);
+        if self.roomless.is_full(bounds) {
+            let why = "too many commands wait until other clients have read their replies: ask again in a moment";
+            return waiting.call.replier.reply(Outcome::NotNow(why.to_owned()));
+        }
+        let mut waiting = waiting.later();
+        waiting.asks = Asks {
+            bytes,
+            set_aside: None,
+        };
+        self.room.set_awaited(true);
+        self.roomless.put(waiting);
+    }
+
+    /// The first command that waits for room: when it came, and how much it needs.
+    pub fn waits_for_room(&self) -> Option<(Time, usize)> {
+        let first = self.roomless.queue.front()?;
+        Some((first.call.since, first.asks.bytes))
+    }
+
+    /// Sets room aside for the first command that waits for it, and executes that one in this round.
+    pub fn let_in(&mut self) {
+        if let Some(mut first) = self.roomless.pop() {
+            first.asks.set_aside = Some(self.room.hold(first.asks.bytes));
+            self.fetched.push_back(first);
+        }
+    }
+
+    /// Whether commands wait here that are executed in no round while this node does not lead, or has no state.
+    pub(super) fn has_let_in(&self) -> bool {
+        let mut here = self.fetched.iter();
+        !self.roomless.is_empty() || here.any(|waiting| waiting.asks.set_aside.is_some())
+    }
+}
