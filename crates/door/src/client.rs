@@ -238,11 +238,6 @@ impl Client {
         }
     }
 
-    /// The memory of replies that nothing but the client keeps from going.
-    pub fn due_bytes(&self) -> usize {
-        self.replies.due_bytes()
-    }
-
     /// The bytes of replies that it has taken.
     pub fn taken_bytes(&self) -> u64 {
         self.replies.taken_bytes()

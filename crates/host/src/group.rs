@@ -373,6 +373,11 @@ impl Group {
         self.leading.waits_for_room()
     }
 
+    /// Whether a command waits so that is of another order.
+    pub(crate) fn others_wait_for_room(&self, order: u64) -> bool {
+        self.leading.others_wait_for_room(order)
+    }
+
     /// Sets room aside for that command, and executes it when the group is settled.
     pub(crate) fn let_in(&mut self) {
         self.leading.let_in();

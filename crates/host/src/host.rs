@@ -256,6 +256,12 @@ impl Host {
         self.room.is_awaited() && self.first_without_room().is_some()
     }
 
+    /// Whether one does that is of another order: what that order holds keeps others from theirs.
+    pub fn others_wait_for_room(&self, order: u64) -> bool {
+        let mut groups = self.groups.values();
+        self.room.is_awaited() && groups.any(|group| group.others_wait_for_room(order))
+    }
+
     /// The first command of all groups that waits for room: its log, and how much it needs.
     fn first_without_room(&self) -> Option<(LogId, usize)> {
         let first = |(log, group): (&LogId, &Group)| {

@@ -14,8 +14,8 @@ use std::rc::Rc;
 use crate::bounds::Bounds;
 use crate::machine::Outcome;
 
-/// An answer has room, however large it is, beside others of so many bytes together.
-const BESIDE_BYTES: usize = 1 << 20;
+/// An answer has room, however large it is, beside others of this part of the room together: of 192 MiB, 1.5 MiB.
+const BESIDE_PART: usize = 128;
 
 /// The room of a host. Its clones are the same.
 #[derive(Clone)]
@@ -57,7 +57,7 @@ impl Room {
     /// Whether so many bytes more have room.
     pub fn has(&self, bytes: usize) -> bool {
         let others = self.0.held.get() + self.0.unread.get();
-        others + bytes <= self.0.bytes_max || others <= BESIDE_BYTES
+        others + bytes <= self.0.bytes_max || others <= self.0.bytes_max / BESIDE_PART
     }
 
     /// Holds so many bytes, whether there is room or not.
@@ -158,9 +158,9 @@ mod tests {
     #[test]
     fn whatever_is_next_to_alone_has_room() {
         let room = room();
-        room.set_unread(BESIDE_BYTES);
+        room.set_unread(80 << 10);
         assert!(room.take(100 << 20, None).is_some());
-        room.set_unread(BESIDE_BYTES + 1);
+        room.set_unread((80 << 10) + 1);
         assert!(room.take(100 << 20, None).is_none());
     }
 

@@ -98,8 +98,8 @@ impl Replies {
         self.due_bytes() + self.here_bytes
     }
 
-    /// … of those that only the client keeps from going.
-    pub fn due_bytes(&self) -> usize {
+    /// … of those that no other reply keeps from going.
+    fn due_bytes(&self) -> usize {
         self.open.len() + self.memory_bytes
     }
 

@@ -1,7 +1,7 @@
 //! Replies that clients have not taken: how many bytes they are, and which clients have to go for them.
 //!
 //! ```text
-//!  a command waits for room ─▶ each 5 s: who holds more than 1 MiB and took less than 1 MiB since is closed
+//!  a command waits for room ─▶ each 5 s: who holds more than 1 MiB and took less than 1 MiB since is closed, if it is another's
 //!  256 MiB                  ─▶ who holds the most is closed
 //! ```
 //!
@@ -72,13 +72,17 @@ impl Door {
         self.unread_at = Some(now + LOOK_EVERY);
         if now < at + LATE_AFTER {
             let stays = |client: &Client| {
-                client.due_bytes() <= HELD_BYTES
+                client.unsent_bytes() <= HELD_BYTES
                     || client
                         .taken_before
                         .is_none_or(|before| client.taken_bytes() - before >= TAKEN_BYTES)
             };
             let open = self.clients.iter().filter(|(_, client)| !stays(client));
             for id in open.map(|(id, _)| *id).collect::<Vec<_>>() {
+                // Whoever waits for what he keeps himself may read it later.
+                if !self.host.others_wait_for_room(id) {
+                    continue;
+                }
                 tracing::warn!(
                     "a client of keys has taken less than 1 MiB of its replies within 5 s, which others wait for: it is disconnected"
                 );
@@ -103,7 +107,7 @@ impl Door {
 
     fn note_taken_bytes(&mut self) {
         for client in self.clients.values_mut() {
-            let holds = client.due_bytes() > HELD_BYTES;
+            let holds = client.unsent_bytes() > HELD_BYTES;
             client.taken_before = holds.then(|| client.taken_bytes());
         }
     }
