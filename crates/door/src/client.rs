@@ -10,7 +10,7 @@ mod transaction;
 use std::collections::BTreeSet;
 
 use letters::{Fate, Shown};
-use ops::Time;
+use ops::{Slice, Time};
 use resp::{Limits, Parser, Protocol, Value, encode};
 
 use crate::counts::fate_of_value;
@@ -108,6 +108,8 @@ pub struct Client {
     pub had_received: Option<u64>,
     /// The bytes of replies that its door has counted.
     pub counted_unsent: usize,
+    /// The bytes that it had taken when its door looked whether it takes what it asked for, if it held many then.
+    pub taken_before: Option<u64>,
     parser: Option<Parser>,
     replies: Replies,
     is_receiving: bool,
@@ -149,6 +151,7 @@ impl Client {
             received_at: Time::ZERO,
             had_received: None,
             counted_unsent: 0,
+            taken_before: None,
             parser: Some(Parser::new(limits())),
             replies: Replies::default(),
             is_receiving: false,
@@ -290,7 +293,12 @@ impl Client {
         }
     }
 
-    pub fn take_output(&mut self) -> Option<Vec<u8>> {
+    /// The bytes of replies that it has taken.
+    pub fn taken_bytes(&self) -> u64 {
+        self.replies.taken_bytes()
+    }
+
+    pub fn take_output(&mut self) -> Option<Vec<Slice>> {
         self.replies.take_output()
     }
 
@@ -331,6 +339,11 @@ mod tests {
         Client::new(1, "somebody".to_owned(), Shown::Nothing)
     }
 
+    fn sent(client: &mut Client) -> Option<Vec<u8>> {
+        let slices = client.take_output()?;
+        Some(slices.iter().flat_map(|s| s.iter().copied()).collect())
+    }
+
     #[test]
     fn replies_are_sent_in_the_order_of_their_requests() {
         let mut client = client();
@@ -338,9 +351,9 @@ mod tests {
         client.answer(&Value::OK);
         let last = client.await_answer(0);
         client.on_answer(last, Some(b"3".to_vec()));
-        assert_eq!(client.take_output(), None);
+        assert_eq!(sent(&mut client), None);
         client.on_answer(first, Some(b"1".to_vec()));
-        assert_eq!(client.take_output().as_deref(), Some(&b"1+OK\r\n3"[..]));
+        assert_eq!(sent(&mut client).as_deref(), Some(&b"1+OK\r\n3"[..]));
         assert!(client.is_idle() && !client.is_over());
     }
 
@@ -355,7 +368,7 @@ mod tests {
         for (number, bytes) in [(after, b"3"), (skipped, b"2"), (before, b"1")] {
             client.on_answer(number, Some(bytes.to_vec()));
         }
-        assert_eq!(client.take_output().as_deref(), Some(&b"13"[..]));
+        assert_eq!(sent(&mut client).as_deref(), Some(&b"13"[..]));
     }
 
     #[test]
@@ -367,7 +380,7 @@ mod tests {
         client.on_answer(unknown, None);
         assert!(!client.is_over());
         client.on_answer(known, Some(b"1".to_vec()));
-        assert_eq!(client.take_output().as_deref(), Some(&b"1"[..]));
+        assert_eq!(sent(&mut client).as_deref(), Some(&b"1"[..]));
         assert!(!client.is_over() && client.unsent_bytes() == 1);
         client.on_sent();
         assert!(client.is_over());

@@ -8,6 +8,7 @@ mod nothing;
 mod preparing;
 mod taking;
 mod transactions;
+mod unread;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use host::{Host, Outcome};
 use letters::{DoorFigures, RightsBoard, Shown};
-use ops::{Completion, ConnId, LENT_BYTES_MAX, Machine, Op, Slice, Time};
+use ops::{Completion, ConnId, LENT_BYTES_MAX, Machine, Op, Time};
 use resp::{Found, Parser};
 
 use crate::answers::error;
@@ -36,8 +37,6 @@ use crate::slots::Slots;
 use crate::slow::SlowLog;
 use crate::spread::Spread;
 
-/// The bytes of replies that clients have not taken, of all together.
-const UNSENT_BYTES_MAX: usize = 256 << 20;
 const TOO_LONG: &str =
     "ERR the command was left out: a word of it has more than 64 MiB, or all of it more than 65";
 const CLIENTS_MAX: usize = 10_000;
@@ -154,6 +153,8 @@ pub struct Door {
     /// The bytes of all clients' unfinished requests.
     input_bytes: usize,
     unsent_bytes: usize,
+    /// While a command waits for room: when it is looked which clients take their replies.
+    unread_at: Option<Time>,
     settings: Settings,
     system: System,
     counts: Counts,
@@ -213,6 +214,7 @@ impl Door {
             slow_at: None,
             input_bytes: 0,
             unsent_bytes: 0,
+            unread_at: None,
             settings: Settings::default(),
             system: config.system,
             counts: Counts::new(config.figures),
@@ -363,9 +365,9 @@ impl Door {
             return;
         };
         let conn = ConnId(id);
-        if let Some(bytes) = client.take_output() {
-            self.counts.figures.sent_bytes.add(bytes.len() as u64);
-            let slices = vec![Slice::from_vec(bytes)];
+        while let Some(slices) = client.take_output() {
+            let bytes: usize = slices.iter().map(|slice| slice.len()).sum();
+            self.counts.figures.sent_bytes.add(bytes as u64);
             self.ops.push_back(Op::Send { conn, slices });
         }
         if client.is_over() {
@@ -374,32 +376,6 @@ impl Door {
         } else if client.begins_to_receive(under_way_max) {
             let bytes_max = LENT_BYTES_MAX;
             self.ops.push_back(Op::ReceiveWhenThere { conn, bytes_max });
-        }
-    }
-
-    /// Counts the replies that this client has not taken. Where that is too much of all together, the one with the most has to go.
-    fn count_unsent(&mut self, id: u64) {
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        let unsent = client.unsent_bytes();
-        let counted = std::mem::replace(&mut client.counted_unsent, unsent);
-        self.unsent_bytes = self.unsent_bytes - counted + unsent;
-        if self.unsent_bytes <= UNSENT_BYTES_MAX {
-            return;
-        }
-        let most = self
-            .clients
-            .iter()
-            .max_by_key(|(_, client)| client.counted_unsent);
-        if let Some(id) = most.map(|(id, _)| *id) {
-            tracing::warn!(
-                "clients of keys have not read 256 MiB of replies: the one who has read the least is disconnected"
-            );
-            let conn = ConnId(id);
-            self.counts.figures.clients_closed.add(1);
-            self.ops.push_back(Op::Close { conn, flush: false });
-            self.forget(id);
         }
     }
 }
@@ -479,6 +455,9 @@ impl Machine for Door {
             self.ready.extend(self.clients.keys());
         }
         self.expire(now);
+        // ‡ Before anything is executed: the answers that groups have given are unread from now on.
+        self.take_outcomes(now);
+        self.close_unread(now);
         // Twice: what the host answers at once lets clients go on, and frees what they wait for.
         for _ in 0..2 {
             for id in std::mem::take(&mut self.ready) {
@@ -491,6 +470,7 @@ impl Machine for Door {
             while let Some(id) = self.rooms.next() {
                 self.have_turn(now, id);
             }
+            self.host.hold_unread(self.unsent_bytes);
             self.host.on_time(now);
             self.take_outcomes(now);
         }
@@ -498,11 +478,13 @@ impl Machine for Door {
         let is_loaded = self.askers.any(now);
         self.settle_wanted(now);
         if self.moving.settle(now, &mut self.host, is_loaded) {
+            self.count_ready();
             self.host.on_time(now);
         }
         for id in self.ready.clone() {
             self.settle_client(now, id);
         }
+        self.look_at_unread(now);
         self.tell_figures();
     }
 
@@ -513,7 +495,8 @@ impl Machine for Door {
     fn deadline(&self) -> Option<Time> {
         let is_due = !self.ready.is_empty() || self.has_large_left || self.rooms.are_due();
         let soon = is_due.then_some(Time::ZERO);
-        let own = [Some(self.expire_at), soon, self.guard.deadline()];
+        let guard = self.guard.deadline();
+        let own = [Some(self.expire_at), soon, guard, self.unread_at];
         let own = own.into_iter().flatten();
         let moving = self.moving.deadline();
         let own = own.chain(self.host.deadline()).chain(moving);

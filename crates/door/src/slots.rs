@@ -80,7 +80,7 @@ impl Machine for Slots {
                     &mut left,
                 )?;
                 if !mutation::is(Mutation::WatchedChangesUnseen) {
-                    self.watched.on_changed(&changed);
+                    self.tell_changed(state, changed);
                 }
                 (protocol, reply)
             }
@@ -387,6 +387,16 @@ impl Slots {
         }
     }
 
+    /// Tells those who watch something what a command changed, once it is done. ‡ Not before: it may be executed again since its answer had no room, and a
+    /// transaction would then have changed itself what it watches.
+    fn tell_changed(&self, state: &mut State<'_>, changed: Changed) {
+        if self.watched.is_nothing() {
+            return;
+        }
+        let watched = self.watched.clone();
+        state.once_done(move || watched.on_changed(&changed));
+    }
+
     /// A step of handing slots over. ‡ Who watches a key that leaves, or comes, has to look again: nobody here sees what becomes of it elsewhere.
     fn step(&self, state: &mut State<'_>, step: MoveStep) -> Result<Vec<u8>, Stop> {
         let moved = match &step {
@@ -472,7 +482,7 @@ impl Slots {
             ),
             Step::Answered(bytes) => Ok(order::value_of(bytes)),
         }))?;
-        self.watched.on_changed(&changed);
+        self.tell_changed(state, changed);
         Ok(Value::Array(replies))
     }
 

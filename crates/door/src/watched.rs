@@ -96,6 +96,11 @@ impl Watched {
             .collect()
     }
 
+    /// Whether nobody watches anything.
+    pub fn is_nothing(&self) -> bool {
+        self.lock().by_key.is_empty()
+    }
+
     pub fn on_changed(&self, changed: &Changed) {
         let mut tables = self.lock();
         let Tables { by_key, by_client } = &mut *tables;

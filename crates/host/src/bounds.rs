@@ -16,6 +16,11 @@ pub struct Bounds {
     /// Commands that wait, in bytes, and how many: more are turned away.
     pub waiting_bytes_max: usize,
     pub waiting_max: usize,
+    /// The answers that the groups of a node have made and not given, and those that clients have not read: a large one has room within these bytes before its
+    /// command is done.
+    pub answers_bytes_max: usize,
+    /// An answer of so many bytes is a large one. Smaller ones are fewer bytes than a connection's own buffers take, and no command waits for room for them.
+    pub large_answer_bytes: usize,
     /// Bytes that are applied, in the log or in memory, before they are flushed. With twice as much nothing more is applied.
     pub flush_bytes: u64,
     /// The bytes of all groups of a node that are not flushed: each flushes at its share of half of it, or at the bytes above if these are fewer.
@@ -52,6 +57,8 @@ impl Default for Bounds {
             kept_bytes_max: 48 << 20,
             waiting_bytes_max: 64 << 20,
             waiting_max: 65_536,
+            answers_bytes_max: 192 << 20,
+            large_answer_bytes: 64 << 10,
             flush_bytes: 64 << 20,
             unflushed_bytes_max: 384 << 20,
             flush_after: Duration::from_secs(30),

@@ -36,6 +36,7 @@ use crate::bounds::Bounds;
 use crate::intake::Intake;
 use crate::jobs::{self, Came, Look, Shelves};
 use crate::machine::{Command, Machine, Outcome};
+use crate::room::Room;
 use comparing::Comparing;
 pub use comparing::Sum;
 use copying::{Copying, Progress};
@@ -260,12 +261,12 @@ fn with_remedy(error: &ShelfError) -> String {
 
 impl Group {
     /// The state of a log that appeared here. Opens its shelf.
-    pub fn new(
+    pub(crate) fn new(
         (log, name): (LogId, String),
         (cluster, own, is_auxiliary): ([u8; 16], NodeId, bool),
         machine: Arc<dyn Machine>,
         shelves: Arc<dyn Shelves>,
-        bounds: Bounds,
+        (bounds, room): (Bounds, Room),
         seed: u64,
         out: &mut Out,
     ) -> Group {
@@ -300,7 +301,7 @@ impl Group {
         }
         Group {
             core,
-            leading: Leading::new(seed),
+            leading: Leading::new(seed, room),
             looking: Looking::default(),
             keeping: Keeping::default(),
             giving: Giving::default(),
@@ -365,6 +366,21 @@ impl Group {
     /// Drops the calls of this order that are not executed: whoever asked is gone.
     pub fn forget_order(&mut self, order: u64) {
         self.leading.forget_order(order);
+    }
+
+    /// The first command that waits until its answer has room: when it came, and how much it needs.
+    pub(crate) fn waits_for_room(&self) -> Option<(Time, usize)> {
+        self.leading.waits_for_room()
+    }
+
+    /// Whether a command waits so that is of another order.
+    pub(crate) fn others_wait_for_room(&self, order: u64) -> bool {
+        self.leading.others_wait_for_room(order)
+    }
+
+    /// Sets room aside for that command, and executes it when the group is settled.
+    pub(crate) fn let_in(&mut self) {
+        self.leading.let_in();
     }
 
     pub fn call(&mut self, call: Call) {

@@ -16,6 +16,7 @@ use crate::bounds::Bounds;
 use crate::group::{Call, Glance, Group, Job, Out, Replier, Share};
 use crate::jobs::{Came, Look, Shelves};
 use crate::machine::{Command, Machine, Outcome};
+use crate::room::Room;
 
 /// The wall clock is asked so often.
 const CLOCK_EVERY: Duration = Duration::from_secs(1);
@@ -96,6 +97,7 @@ pub struct Host {
     map_current: u64,
     config: HostConfig,
     groups: BTreeMap<LogId, Group>,
+    room: Room,
     by_name: BTreeMap<String, LogId>,
     /// They came before their log.
     early: Vec<(Time, Ask)>,
@@ -122,6 +124,7 @@ impl Host {
             elsewhere: Arc::default(),
             map_asked: 0,
             map_current: 0,
+            room: Room::new(&config.bounds),
             config,
             groups: BTreeMap::new(),
             by_name: BTreeMap::new(),
@@ -207,7 +210,7 @@ impl Host {
                 (cluster, own, is_auxiliary),
                 machine.clone(),
                 self.config.shelves.clone(),
-                self.config.bounds,
+                (self.config.bounds, self.room.clone()),
                 self.config.seed ^ u64::from(log.0) << 32,
                 &mut self.out,
             );
@@ -241,6 +244,47 @@ impl Host {
         let is_other =
             |ask: &Ask| !matches!(&ask.what, What::Call { order: own, .. } if *own == Some(order));
         self.early.retain(|(_, ask)| is_other(ask));
+    }
+
+    /// Whoever serves clients holds so many bytes of answers that they have not taken. It says so before each round: large answers have room beside these.
+    pub fn hold_unread(&mut self, bytes: usize) {
+        self.room.set_unread(bytes);
+    }
+
+    /// Whether a command waits until its answer has room.
+    pub fn waits_for_room(&self) -> bool {
+        self.room.is_awaited() && self.first_without_room().is_some()
+    }
+
+    /// Whether one does that is of another order: what that order holds keeps others from theirs.
+    pub fn others_wait_for_room(&self, order: u64) -> bool {
+        let mut groups = self.groups.values();
+        self.room.is_awaited() && groups.any(|group| group.others_wait_for_room(order))
+    }
+
+    /// The first command of all groups that waits for room: its log, and how much it needs.
+    fn first_without_room(&self) -> Option<(LogId, usize)> {
+        let first = |(log, group): (&LogId, &Group)| {
+            let (since, bytes) = group.waits_for_room()?;
+            Some((since, *log, bytes))
+        };
+        let (_, log, bytes) = self.groups.iter().filter_map(first).min()?;
+        Some((log, bytes))
+    }
+
+    /// Lets commands go on that waited for room, in the order in which they came, as far as there is.
+    fn let_in(&mut self) {
+        while self.room.is_awaited() {
+            let Some((log, bytes)) = self.first_without_room() else {
+                return self.room.set_awaited(false);
+            };
+            if !self.room.has(bytes) {
+                return;
+            }
+            if let Some(group) = self.groups.get_mut(&log) {
+                group.let_in();
+            }
+        }
     }
 
     fn on_ask(&mut self, since: Time, ask: Ask) {
@@ -426,6 +470,7 @@ impl ops::Machine for Host {
             kept_bytes: bounds.kept_bytes_max / leading.max(1),
             flush_bytes: bounds.flush_share(self.groups.len()),
         };
+        self.let_in();
         for group in self.groups.values_mut() {
             group.settle(now, wall_ms, share, &mut self.out);
             if looks {
@@ -445,7 +490,12 @@ impl ops::Machine for Host {
     fn deadline(&self) -> Option<Time> {
         let groups = self.groups.values().filter_map(Group::deadline);
         let early = self.early.iter().map(|(since, _)| *since + APPEAR);
-        groups.chain(early).chain([self.clock_at]).min()
+        // It was read by clients since, or given.
+        let waits = self.room.is_awaited();
+        let first = waits.then(|| self.first_without_room()).flatten();
+        let soon = first.and_then(|(_, bytes)| self.room.has(bytes).then_some(self.now));
+        let all = groups.chain(early).chain(soon);
+        all.chain([self.clock_at]).min()
     }
 
     fn is_finished(&self) -> bool {

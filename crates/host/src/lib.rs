@@ -37,6 +37,7 @@ mod machine;
 mod on_disk;
 mod overlay;
 mod piece;
+mod room;
 mod sessions;
 mod state;
 

@@ -135,8 +135,8 @@ impl Missing {
 /// together at most 8 MiB.
 ///
 /// A method ends with an error when a row has to be fetched from the disk. Hand that error on (`?`): the command is executed
-/// anew once the row is there. So until all that it reads is here a command may be executed several times, and what it did
-/// elsewhere than in its state it did as often.
+/// anew once the row is there, and once its answer has room. So a command may be executed several times, and what it did
+/// elsewhere than in its state it did as often, but for what it does [once it is done](State::once_done).
 pub struct State<'a> {
     overlay: &'a Overlay,
     pinned: &'a Pinned,
@@ -151,7 +151,11 @@ pub struct State<'a> {
     seen: u64,
     time_ms: u64,
     random: u64,
+    then: Vec<Then>,
 }
+
+/// Something that is done once its command is.
+pub(crate) type Then = Box<dyn FnOnce()>;
 
 /// The outcome of a command: its writes, and the latest frame of which it read something.
 pub(crate) struct Done {
@@ -159,6 +163,7 @@ pub(crate) struct Done {
     pub forgotten: Vec<Vec<u8>>,
     pub bytes: usize,
     pub seen: u64,
+    pub then: Vec<Then>,
 }
 
 /// The bytes that a command which frees room may write beside: a remainder, and counts.
@@ -180,6 +185,7 @@ impl Done {
             writes: BTreeMap::new(),
             forgotten: Vec::new(),
             bytes: 0,
+            then: Vec::new(),
             ..self
         }
     }
@@ -226,6 +232,7 @@ impl<'a> State<'a> {
             seen: 0,
             time_ms,
             random,
+            then: Vec::new(),
         }
     }
 
@@ -235,7 +242,14 @@ impl<'a> State<'a> {
             forgotten: self.own_forgotten.prefixes().cloned().collect(),
             bytes: self.own_bytes,
             seen: self.seen,
+            then: self.then,
         }
+    }
+
+    /// Does this once the command is done: not if it ends without an answer, and once however often it is executed. For machines that keep something in
+    /// memory beside their rows.
+    pub fn once_done(&mut self, then: impl FnOnce() + 'static) {
+        self.then.push(Box::new(then));
     }
 
     /// The value of this key.

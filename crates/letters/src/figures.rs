@@ -171,7 +171,7 @@ pub struct DoorFigures {
     pub unread_bytes: Figure,
     /// The bytes of requests that are not taken, now.
     pub unfinished_bytes: Figure,
-    /// Connections that were closed because they had not read the most, or had sent too much.
+    /// Connections that were closed because they had read too little, or had sent too much.
     pub clients_closed: Figure,
     /// Keys that were taken away because their deadline had passed, though nobody asked for them.
     pub expired_keys: Figure,

@@ -202,3 +202,31 @@ fn values_do_not_wait_for_those_of_clients_that_left() {
         assert_eq!(link.read().expect("a reply"), Value::OK);
     }
 }
+
+/// More is asked for at once than a node holds for its clients, by several of them, and by one in a pipeline: all of it is given.
+#[test]
+fn replies_that_are_more_than_a_node_holds_are_given_to_all() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keys = start(directory.path());
+    keys.logberg(&["kv", "init"]);
+    let mut client = keys.client();
+    let large = value(1, 40 << 20);
+    assert_eq!(client.told(&["SET", "{x}", &large]), Value::OK);
+    let expected = Value::bulk(large);
+    let get = crate::keys::request(&["GET", "{x}"]);
+    let mut links: Vec<_> = (0..7).map(|_| client.link_for("{x}")).collect();
+    thread::scope(|scope| {
+        for (number, link) in links.iter_mut().enumerate() {
+            let times = [1, 6][usize::from(number == 0)];
+            let (get, expected) = (get.repeat(times), &expected);
+            scope.spawn(move || {
+                let patience = Some(Duration::from_secs(60));
+                link.stream.set_read_timeout(patience).expect("it is set");
+                std::io::Write::write_all(&mut link.stream, &get).expect("it is sent");
+                for _ in 0..times {
+                    assert!(link.read().expect("a reply") == *expected);
+                }
+            });
+        }
+    });
+}

@@ -1,7 +1,15 @@
 //! The replies of a connection: each has its place from its request on, may come at any time, and is sent in its order.
+//!
+//! ```text
+//!  places ─ settle ─▶ small: one after the other ─▶ open ─┐
+//!                     large: as it is ───────────────────▶ closed ─ cut ─▶ pieces that are being sent ─▶ taken
+//! ```
+//!
+//! ‡ A piece is a part of its reply's memory, which is freed with the last of them: a reply counts wholly until all of it is taken.
 
 use std::collections::VecDeque;
 
+use ops::Slice;
 use paxos::mutation::{self, Mutation};
 
 /// A connection is not read while so much of it is unanswered.
@@ -18,6 +26,13 @@ const WINDOW_MAX: usize = 1_024;
 const UNSENT_MAX: usize = 1 << 20;
 /// A new connection has so many commands under way, and one more with each reply: nobody knows yet how large its replies are.
 const UNANSWERED_FIRST: usize = 16;
+
+/// Replies are sent in pieces of so many bytes, so that it shows how much its client takes …
+const PIECE_BYTES: usize = 256 << 10;
+/// … and so many bytes at a time.
+const SENDING_BYTES: usize = 1 << 20;
+/// A reply of so many bytes is sent as it is; smaller ones are put together.
+const ALONE_BYTES: usize = 64 << 10;
 
 /// A reply that is to come.
 enum Reply {
@@ -54,9 +69,18 @@ pub struct Replies {
     expected_bytes: usize,
     /// The number of the first place.
     first: u64,
-    out: Vec<u8>,
+    /// Small replies that are to be sent.
+    open: Vec<u8>,
+    /// What is to be sent before these.
+    closed: VecDeque<Slice>,
+    /// The memory of what is to be sent, or being sent, beside `open`: how much of each is not taken, and its bytes.
+    memory: VecDeque<(usize, usize)>,
+    memory_bytes: usize,
     /// The lengths of what is being sent.
     sending: VecDeque<usize>,
+    sending_bytes: usize,
+    /// The bytes that the client has taken.
+    taken_bytes: u64,
 }
 
 impl Default for Replies {
@@ -68,16 +92,31 @@ impl Default for Replies {
             window: UNANSWERED_FIRST,
             expected_bytes: 0,
             first: 0,
-            out: Vec::new(),
+            open: Vec::new(),
+            closed: VecDeque::new(),
+            memory: VecDeque::new(),
+            memory_bytes: 0,
             sending: VecDeque::new(),
+            sending_bytes: 0,
+            taken_bytes: 0,
         }
     }
 }
 
 impl Replies {
-    /// The bytes that the client has not taken.
+    /// The memory of replies that the client has not taken.
     pub fn unsent_bytes(&self) -> usize {
-        self.out.len() + self.sending.iter().sum::<usize>() + self.here_bytes
+        self.due_bytes() + self.here_bytes
+    }
+
+    /// … of those that no other reply keeps from going.
+    fn due_bytes(&self) -> usize {
+        self.open.len() + self.memory_bytes
+    }
+
+    /// The bytes that the client has taken, all in all.
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
     }
 
     /// Whether one more may be asked for. Replies take memory until their client has taken them, so few are made ahead where they are large.
@@ -95,7 +134,7 @@ impl Replies {
 
     /// Whether all that was asked is answered, and taken by the client.
     pub fn are_over(&self) -> bool {
-        self.places.is_empty() && self.out.is_empty() && self.sending.is_empty()
+        self.places.is_empty() && self.due_bytes() == 0
     }
 
     /// A reply that is here at once.
@@ -156,7 +195,7 @@ impl Replies {
             for reply in &mut self.places {
                 if let Reply::Here(bytes) = reply {
                     self.here_bytes -= bytes.len();
-                    self.out.append(bytes);
+                    self.open.append(bytes);
                 }
             }
         }
@@ -164,10 +203,16 @@ impl Replies {
             match reply {
                 Reply::Awaited { .. } => return Settled::Waits,
                 Reply::Here(bytes) => {
+                    let mut bytes = std::mem::take(bytes);
                     self.here_bytes -= bytes.len();
-                    match self.out.is_empty() {
-                        true => self.out = std::mem::take(bytes),
-                        false => self.out.append(bytes),
+                    if bytes.len() >= ALONE_BYTES {
+                        self.close();
+                        self.open = bytes;
+                        self.close();
+                    } else if self.open.is_empty() {
+                        self.open = bytes;
+                    } else {
+                        self.open.append(&mut bytes);
                     }
                 }
                 Reply::Never => {
@@ -184,16 +229,60 @@ impl Replies {
         Settled::All
     }
 
-    pub fn take_output(&mut self) -> Option<Vec<u8>> {
-        if self.out.is_empty() {
-            return None;
+    /// Nothing is put to the small replies any more that are here.
+    fn close(&mut self) {
+        if self.open.is_empty() {
+            return;
         }
-        self.sending.push_back(self.out.len());
-        Some(std::mem::take(&mut self.out))
+        let bytes = std::mem::take(&mut self.open);
+        self.memory.push_back((bytes.len(), bytes.len()));
+        self.memory_bytes += bytes.len();
+        self.closed.push_back(Slice::from_vec(bytes));
     }
 
+    /// The next piece to be sent, if not enough is being sent already.
+    pub fn take_output(&mut self) -> Option<Vec<Slice>> {
+        if self.sending_bytes >= SENDING_BYTES {
+            return None;
+        }
+        self.close();
+        let (mut slices, mut bytes) = (Vec::new(), 0);
+        while bytes < PIECE_BYTES
+            && let Some(next) = self.closed.pop_front()
+        {
+            let room = PIECE_BYTES - bytes;
+            let next = match next.len() > room {
+                true => {
+                    self.closed.push_front(next.after(room));
+                    next.within(0..room)
+                }
+                false => next,
+            };
+            bytes += next.len();
+            slices.push(next);
+        }
+        if slices.is_empty() {
+            return None;
+        }
+        self.sending.push_back(bytes);
+        self.sending_bytes += bytes;
+        Some(slices)
+    }
+
+    /// The client has taken the first piece of those that are being sent.
     pub fn on_sent(&mut self) {
-        self.sending.pop_front();
+        let mut taken = self.sending.pop_front().unwrap_or_default();
+        self.sending_bytes -= taken;
+        self.taken_bytes += taken as u64;
+        while let Some((left, bytes)) = self.memory.front_mut() {
+            if *left > taken {
+                *left -= taken;
+                break;
+            }
+            taken -= *left;
+            self.memory_bytes -= *bytes;
+            self.memory.pop_front();
+        }
     }
 }
 
@@ -224,7 +313,15 @@ mod tests {
             replies.take(*number, Some(vec![0; bytes]));
         }
         replies.settle();
-        _ = replies.take_output();
+        while replies.take_output().is_some() {}
+    }
+
+    /// All that was sent is taken, and what is to be sent then.
+    fn taken(replies: &mut Replies) {
+        while !replies.sending.is_empty() {
+            replies.on_sent();
+            while replies.take_output().is_some() {}
+        }
     }
 
     /// The commands of which all but 65 are answered.
@@ -255,23 +352,23 @@ mod tests {
         assert_eq!(first.len(), UNANSWERED_FIRST);
         answered(&mut replies, &first, 100 << 10);
         assert!(!replies.have_room(alone()), "1.6 MiB are not taken");
-        replies.on_sent();
+        taken(&mut replies);
         let second = under_way(&mut replies, alone());
         assert_eq!(second.len(), 11, "1.1 MiB");
         answered(&mut replies, &second, 1);
-        replies.on_sent();
+        taken(&mut replies);
         // Small replies let it go on as before, and further.
         for _ in 0..20 {
             let some = under_way(&mut replies, alone());
             assert!(!some.is_empty());
             answered(&mut replies, &some, 5);
-            replies.on_sent();
+            taken(&mut replies);
         }
         let all = under_way(&mut replies, alone());
         assert_eq!(all.len(), WINDOW_MAX);
         // Another client comes: no more is asked for until few are under way.
         answered(&mut replies, &all[..LEFT], 5);
-        replies.on_sent();
+        taken(&mut replies);
         assert_eq!(under_way(&mut replies, beside()).len(), 0);
         answered(&mut replies, &all[LEFT..LEFT + 5], 5);
         replies.on_sent();
@@ -287,9 +384,55 @@ mod tests {
             _ = replies.take_output();
         }
         assert_eq!(replies.unsent_bytes() >> 20, 1);
-        while !replies.sending.is_empty() {
-            replies.on_sent();
-        }
+        assert_eq!(replies.sending_bytes >> 20, 1);
+        taken(&mut replies);
         assert!(replies.have_room(alone()));
+    }
+
+    #[test]
+    fn replies_are_sent_in_pieces_and_count_until_all_of_each_is_taken() {
+        let mut replies = Replies::default();
+        let sizes = [5, 3 << 20, 100, 64 << 10, 7, 1 << 20, 0, 9];
+        let mut expected = Vec::new();
+        for (number, size) in sizes.into_iter().enumerate() {
+            let bytes: Vec<u8> = (0..size)
+                .map(|at| (at ^ at >> 8) as u8 ^ number as u8)
+                .collect();
+            expected.extend_from_slice(&bytes);
+            replies.put(bytes);
+        }
+        replies.settle();
+        let all = expected.len();
+        assert_eq!(replies.unsent_bytes(), all);
+        let (mut sent, mut taken, mut lengths) = (Vec::new(), 0, VecDeque::new());
+        loop {
+            while let Some(slices) = replies.take_output() {
+                let piece: Vec<u8> = slices.iter().flat_map(|s| s.iter().copied()).collect();
+                assert!(piece.len() <= PIECE_BYTES);
+                lengths.push_back(piece.len());
+                sent.extend(piece);
+            }
+            assert!(sent.len() - taken <= SENDING_BYTES);
+            let Some(length) = lengths.pop_front() else {
+                break;
+            };
+            replies.on_sent();
+            taken += length;
+            assert_eq!(replies.taken_bytes(), taken as u64);
+            // The large one is in memory as long as a part of it is.
+            let counted = match taken {
+                ..5 => all,
+                taken if taken < 5 + (3 << 20) => all - 5,
+                taken => all - taken,
+            };
+            let unsent = replies.unsent_bytes();
+            assert!(
+                unsent >= all - taken && unsent >= counted,
+                "{unsent} {taken}"
+            );
+        }
+        assert!(sent == expected);
+        assert_eq!((replies.unsent_bytes(), replies.sending_bytes), (0, 0));
+        assert!(replies.are_over());
     }
 }

@@ -3,7 +3,8 @@
 //! ```text
 //!  waiting ─ execute ─┬─ wrote ─▶ sent: answered once the stream is chosen to its frame's end
 //!     ▲               ├─ wrote nothing ─▶ seen: answered once what it read is chosen, and a barrier begun since has passed
-//!     │               └─ missed rows ─▶ fetching ─▶ executed anew
+//!     │               ├─ missed rows ─▶ fetching ─▶ executed anew
+//!     │               └─ has a large answer, and that no room ─▶ roomless ─▶ executed anew
 //!     └── its stream is over below its frame, or its barrier passed in another reign: it was not done
 //! ```
 
@@ -11,6 +12,7 @@ mod answering;
 mod clock;
 mod executing;
 mod fetching;
+mod room;
 mod running;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -25,8 +27,10 @@ use super::{Call, Core, Keeping, Out};
 use crate::bounds::Bounds;
 use crate::machine::Outcome;
 use crate::overlay::Overlay;
+use crate::room::{Answer, Room};
 use clock::LogClock;
 use fetching::{Pending, Waiting};
+use room::Roomless;
 
 /// A command waits so long for somebody to lead.
 const HOLD: Duration = Duration::from_millis(1_800);
@@ -55,7 +59,7 @@ struct Sent {
     /// Where its frame ends in the stream.
     end: u64,
     call: Call,
-    outcome: Outcome,
+    answer: Answer,
     /// After its reign ended: when that is given up.
     until: Option<Time>,
     /// Whoever asked is gone.
@@ -73,7 +77,7 @@ struct Seen {
     barrier: u64,
     has_passed: bool,
     call: Call,
-    outcome: Outcome,
+    answer: Answer,
 }
 
 /// Disks are full.
@@ -104,6 +108,10 @@ pub struct Leading {
     /// Their machine said: later. And when they are executed again.
     parked: Vec<Waiting>,
     again_at: Time,
+    /// Their answers had no room.
+    roomless: Roomless,
+    /// That of the host.
+    room: Room,
     sent: VecDeque<Sent>,
     seen: Vec<Seen>,
     barriers: u64,
@@ -119,7 +127,7 @@ pub struct Leading {
 }
 
 impl Leading {
-    pub fn new(seed: u64) -> Leading {
+    pub fn new(seed: u64, room: Room) -> Leading {
         Leading {
             reign: None,
             overlay: Overlay::default(),
@@ -134,6 +142,8 @@ impl Leading {
             deep: VecDeque::new(),
             parked: Vec::new(),
             again_at: Time::ZERO,
+            roomless: Roomless::default(),
+            room,
             sent: VecDeque::new(),
             seen: Vec::new(),
             barriers: 0,
@@ -177,6 +187,7 @@ impl Leading {
         self.pending.calls.retain(is_other);
         self.deep.retain(is_other);
         self.parked.retain(is_other);
+        self.roomless.retain(is_other);
         self.held.remove(&order);
     }
 
@@ -274,8 +285,8 @@ impl Leading {
 
     /// Nothing is executed here now.
     fn turn_away(&mut self, now: Time) {
-        // Commands that were to be executed again soon are not now: they wait as others do, or their moment would stay in the past.
-        if !self.parked.is_empty() {
+        // Commands that were to be executed again soon, or once there is room, are not now: they wait as others do, or their moment would stay in the past.
+        if !self.parked.is_empty() || self.has_let_in() {
             self.give_fetches_up();
         }
         let leader = self.leader.as_ref().map(|leader| leader.address.clone());
@@ -357,17 +368,22 @@ mod tests {
         }
     }
 
+    fn answer(leading: &Leading) -> Answer {
+        Answer::new(Outcome::Chosen(Vec::new()), leading.room.hold(0))
+    }
+
     /// Leads, has executed a command that wrote and one that read of each of two orders, and nothing of it is chosen.
     fn leading(tell: &mpsc::Sender<u64>) -> Leading {
-        let mut leading = Leading::new(0);
+        let mut leading = Leading::new(0, Room::new(&Bounds::default()));
         leading.begin(Time::ZERO, STREAM, Applied::default());
         for order in [1, 2] {
+            let (wrote, read) = (answer(&leading), answer(&leading));
             leading.sent.push_back(Sent {
                 number: 2 * order,
                 stream: STREAM,
                 end: 10 * order,
                 call: call(order, tell),
-                outcome: Outcome::Chosen(Vec::new()),
+                answer: wrote,
                 until: None,
                 is_forgotten: false,
             });
@@ -379,7 +395,7 @@ mod tests {
                 barrier: 0,
                 has_passed: false,
                 call: call(order, tell),
-                outcome: Outcome::Chosen(Vec::new()),
+                answer: read,
             });
         }
         leading

@@ -17,6 +17,7 @@ use formats::LogKind;
 use formats::slots::{name_of, range_of};
 use host::{Bounds, Host, HostConfig, Shelves};
 use kv::slot_of;
+use letters::DoorFigures;
 use node::hosted::Hosts;
 use ops::MachineId;
 use paxos::{NodeId, Role};
@@ -36,7 +37,7 @@ const FIRST_LOG: u32 = 2;
 const TAGS: [&str; 9] = ["b", "f", "j", "c", "g", "k", "a", "d", "e"];
 
 /// The doors of every other street have little room: clients wait for it, and have turns.
-fn bounds(seed: u64) -> door::Bounds {
+fn doors_bounds(seed: u64) -> door::Bounds {
     if seed.is_multiple_of(2) {
         return door::Bounds::default();
     }
@@ -95,6 +96,8 @@ impl Shelves for Racks {
 pub struct Street {
     pub stage: Stage,
     pub doors: Vec<HostId>,
+    /// Of all doors that a node has had.
+    pub figures: [Arc<DoorFigures>; 3],
     racks: Vec<Racks>,
     pub place: Place,
     pub account: Rc<RefCell<Account>>,
@@ -108,6 +111,34 @@ pub struct Street {
 impl Street {
     /// Three nodes, and three groups.
     pub fn three(seed: u64) -> Street {
+        let bounds = Bounds {
+            // In one half of the seeds rows are fetched each time, in the other some are kept.
+            kept_bytes_max: 3_000 * (seed % 2) as usize,
+            flush_bytes: 12_000,
+            flush_after: 2 * SECOND,
+            piece_bytes: 600,
+            copy_bytes_per_second: 80_000,
+            compare_every: 500 * MS,
+            ..Bounds::default()
+        };
+        // In one half of each of these commands wait for room for their answers.
+        let bounds = match seed % 4 < 2 {
+            true => bounds,
+            false => Bounds {
+                answers_bytes_max: 2_000,
+                large_answer_bytes: 100,
+                ..bounds
+            },
+        };
+        let ahead = Ahead {
+            from_bytes: 2_000,
+            piece_bytes: 4 << 10,
+        };
+        Street::with(seed, bounds, ahead)
+    }
+
+    /// The same, whose groups hold so much, and whose doors send such values ahead.
+    pub fn with(seed: u64, bounds: Bounds, ahead: Ahead) -> Street {
         let mut stage = Stage::with_doors(seed, Hosts::of_kind(DOOR, LogKind::Kv));
         let witnesses = GROUPS.map(|name| Rebuilt::watch(&mut stage, name)).to_vec();
         let racks = |node| Racks {
@@ -118,9 +149,11 @@ impl Street {
         let racks: Vec<Racks> = (0..3).map(racks).collect();
         let addresses: Vec<String> = (1..=3).map(Stage::door_of).collect();
         let mut doors = Vec::new();
+        let all_figures: [Arc<DoorFigures>; 3] = Default::default();
         for (index, racks) in racks.iter().enumerate() {
             let (node, racks, address) =
                 (stage.nodes[index], racks.clone(), addresses[index].clone());
+            let figures = all_figures[index].clone();
             let mut starts = 0;
             let door = stage.world.add_companion(node, DOOR, move |_, now| {
                 starts += 1;
@@ -129,16 +162,7 @@ impl Street {
                     others: Some(Arc::new(slots.clone())),
                     machines: BTreeMap::new(),
                     shelves: Arc::new(racks.clone()),
-                    bounds: Bounds {
-                        // In one half of the seeds rows are fetched each time, in the other some are kept.
-                        kept_bytes_max: 3_000 * (seed % 2) as usize,
-                        flush_bytes: 12_000,
-                        flush_after: 2 * SECOND,
-                        piece_bytes: 600,
-                        copy_bytes_per_second: 80_000,
-                        compare_every: 500 * MS,
-                        ..Bounds::default()
-                    },
+                    bounds,
                     seed: seed << 8 | starts,
                 };
                 let config = DoorConfig {
@@ -149,14 +173,11 @@ impl Street {
                     seed: seed << 16 | starts << 40,
                     slots,
                     host: Host::new(config, now),
-                    figures: Arc::default(),
+                    figures: figures.clone(),
                     rights: None,
                     system: System::default(),
-                    ahead: Ahead {
-                        from_bytes: 2_000,
-                        piece_bytes: 4 << 10,
-                    },
-                    bounds: bounds(seed),
+                    ahead,
+                    bounds: doors_bounds(seed),
                 };
                 Ok(Box::new(Door::new(config, now)) as Box<dyn Process>)
             });
@@ -184,6 +205,7 @@ impl Street {
         let mut street = Street {
             stage,
             doors,
+            figures: all_figures,
             racks,
             place,
             account: Rc::default(),

@@ -248,6 +248,9 @@ fn guest(seed: u64) -> Guest {
         bounds: Bounds {
             // In one half of the seeds rows are fetched each time, in the other some are kept.
             kept_bytes_max: 2_000 * (seed % 2) as usize,
+            // In one half of each of these commands wait for room for their answers.
+            answers_bytes_max: [192 << 20, 600][(seed / 2 % 2) as usize],
+            large_answer_bytes: [64 << 10, 100][(seed / 2 % 2) as usize],
             flush_bytes: 6_000,
             flush_after: 2 * SECOND,
             piece_bytes: 300,

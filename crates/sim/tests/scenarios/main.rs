@@ -68,4 +68,5 @@ mod tokens_joining;
 mod tokens_passing;
 mod trims;
 mod truths;
+mod unread;
 mod versions;

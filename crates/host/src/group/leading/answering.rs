@@ -7,6 +7,7 @@ use paxos::{StreamName, Time};
 
 use super::{Leading, Seen, Sent};
 use crate::machine::Outcome;
+use crate::room::Answer;
 
 impl Leading {
     /// Whether something that its order asked for behind it wrote, and may be chosen.
@@ -40,7 +41,7 @@ impl Leading {
             .sent
             .pop_front_if(|sent| sent.stream == stream && sent.end <= chosen)
         {
-            sent.call.replier.reply(sent.outcome);
+            sent.call.replier.reply(sent.answer.give());
         }
     }
 
@@ -94,7 +95,7 @@ impl Leading {
         };
         let is_due = |seen: &mut Seen| seen.has_passed && seen.frame <= chosen;
         for seen in self.seen.extract_if(.., is_due) {
-            seen.call.replier.reply(seen.outcome);
+            seen.call.replier.reply(seen.answer.give());
         }
     }
 
@@ -113,15 +114,8 @@ impl Leading {
 
     /// The bytes of answers that wait.
     pub(super) fn answers_bytes(&self) -> usize {
-        let seen = self.seen.iter().map(|seen| &seen.outcome);
-        let sent = self.sent.iter().map(|sent| &sent.outcome);
-        seen.chain(sent).map(bytes_of).sum()
-    }
-}
-
-pub(super) fn bytes_of(outcome: &Outcome) -> usize {
-    match outcome {
-        Outcome::Chosen(answer) => answer.len(),
-        _ => 0,
+        let seen = self.seen.iter().map(|seen| &seen.answer);
+        let sent = self.sent.iter().map(|sent| &sent.answer);
+        seen.chain(sent).map(Answer::bytes).sum()
     }
 }

@@ -9,13 +9,13 @@ use paxos::mutation::{self, Mutation};
 
 use super::super::looking::number_of_commands;
 use super::super::{Call, Core, Keeping, Out};
-use super::answering::bytes_of;
 use super::fetching::{Pending, Waiting};
 use super::running::{self, Ran};
 use super::{HOLD, Leading, Seen, Sent};
 use crate::filling;
 use crate::frame::Frame;
 use crate::machine::{Command, Outcome};
+use crate::room::{Answer, bytes_of};
 use crate::state::writes_of;
 
 /// Answers that wait until they may be given, in bytes: with more no command is executed.
@@ -39,11 +39,13 @@ pub(super) struct Round {
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     forgotten: Vec<Vec<u8>>,
     bytes: usize,
-    written: Vec<(u64, Call, Outcome)>,
+    written: Vec<(u64, Call, Answer)>,
     /// Frames.
     submits: Vec<u8>,
     seen: Vec<Seen>,
     seen_bytes: usize,
+    /// Of answers that had no room.
+    thrown_away_bytes: usize,
     pub(super) pending: Pending,
 }
 
@@ -51,6 +53,16 @@ impl Round {
     /// Whether nothing is written that is in no frame.
     fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.forgotten.is_empty()
+    }
+
+    /// An answer of so many bytes was made, and had no room.
+    pub(super) fn on_thrown_away(&mut self, bytes: usize) {
+        self.thrown_away_bytes += bytes;
+    }
+
+    /// The bytes of answers that were made.
+    fn made_bytes(&self) -> usize {
+        self.seen_bytes + self.thrown_away_bytes
     }
 }
 
@@ -85,7 +97,7 @@ impl Leading {
             false => self.answers_bytes(),
         };
         while self.has_room(core)
-            && answers + round.seen_bytes < ANSWERS_BYTES_MAX
+            && answers + round.made_bytes() < ANSWERS_BYTES_MAX
             && self.may_fetch(&round)
             && let Some(waiting) = self.waiting.pop_front()
         {
@@ -106,9 +118,12 @@ impl Leading {
             .is_some_and(|from| from < round.applied);
         let is_held = is_held && !mutation::is(Mutation::LargeWaitsForItself);
         let has_room = self.has_room(core) || (is_held && self.has_room_in_log(core));
-        if has_room && answers + round.seen_bytes < ANSWERS_BYTES_MAX {
+        if has_room && answers + round.made_bytes() < ANSWERS_BYTES_MAX {
             self.go_on_with_large(wall_ms, core, &mut round);
         }
+        // No answer will be given that lets those go on that wait behind answers which were thrown away.
+        self.goes_on |=
+            round.thrown_away_bytes > 0 && !(self.waiting.is_empty() && self.fetched.is_empty());
         self.end_frame(&mut round);
         self.end_round(round, core, out);
     }
@@ -175,7 +190,10 @@ impl Leading {
     ) {
         let order = waiting.call.order;
         let unfinished = |leading: &Leading, round: &Round| {
-            round.pending.calls.len() + leading.deep.len() + leading.parked.len()
+            round.pending.calls.len()
+                + leading.deep.len()
+                + leading.parked.len()
+                + leading.roomless.len()
         };
         let before = unfinished(self, round);
         self.try_one(waiting, wall_ms, core, round);
@@ -237,8 +255,23 @@ impl Leading {
             Ran::Later => return self.park(waiting),
             Ran::Done(outcome, done) => (outcome, done),
         };
-        if done.writes.is_empty() && done.forgotten.is_empty() {
-            round.seen_bytes += bytes_of(&outcome);
+        let is_read = done.writes.is_empty() && done.forgotten.is_empty();
+        // Commands that only read are answered though disks are full, and those that free room are done.
+        if let Some(full) = &self.full
+            && !(is_read || full.frees && done.frees())
+        {
+            let why = full.why.clone();
+            return waiting.call.replier.reply(Outcome::NotNow(why));
+        }
+        // ‡ Nothing of a command is done whose answer has no room.
+        let bytes = bytes_of(&outcome);
+        let Some(held) = self.room.take(bytes, waiting.asks.set_aside.take()) else {
+            return self.wait_for_room(waiting, bytes, &core.bounds, round);
+        };
+        let answer = Answer::new(outcome, held);
+        done.then.into_iter().for_each(|then| then());
+        if is_read {
+            round.seen_bytes += bytes;
             round.seen.push(Seen {
                 number: waiting.number,
                 stream: reign.stream,
@@ -247,16 +280,9 @@ impl Leading {
                 barrier: 0,
                 has_passed: false,
                 call: waiting.call,
-                outcome,
+                answer,
             });
             return;
-        }
-        // Commands that only read are answered though disks are full, and those that free room are done.
-        if let Some(full) = &self.full
-            && !(full.frees && done.frees())
-        {
-            let why = full.why.clone();
-            return waiting.call.replier.reply(Outcome::NotNow(why));
         }
         let frame = reign.frame + 1;
         for (key, value) in &done.writes {
@@ -268,7 +294,7 @@ impl Leading {
         round.bytes += done.bytes;
         round.writes.extend(done.writes);
         round.forgotten.extend(done.forgotten);
-        round.written.push((waiting.number, waiting.call, outcome));
+        round.written.push((waiting.number, waiting.call, answer));
         if round.bytes >= core.bounds.frame_bytes {
             self.end_frame(round);
         }
@@ -293,9 +319,9 @@ impl Leading {
         reign.end += bytes.len() as u64;
         round.submits.extend_from_slice(&bytes);
         round.bytes = 0;
-        for (number, call, outcome) in round.written.drain(..) {
+        for (number, call, answer) in round.written.drain(..) {
             if mutation::is(Mutation::HostAnswersBeforeChosen) {
-                call.replier.reply(outcome);
+                call.replier.reply(answer.give());
                 continue;
             }
             self.sent.push_back(Sent {
@@ -303,7 +329,7 @@ impl Leading {
                 stream: reign.stream,
                 end: reign.end,
                 call,
-                outcome,
+                answer,
                 until: None,
                 is_forgotten: false,
             });

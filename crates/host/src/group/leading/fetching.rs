@@ -16,6 +16,7 @@ use paxos::mutation::{self, Mutation};
 use super::super::{Call, Core, Out};
 use super::Leading;
 use super::executing::Round;
+use super::room::Asks;
 use crate::jobs::{self, Rows};
 use crate::machine::{Command, Outcome};
 use crate::state::{Key, Missing, Pinned, State};
@@ -55,6 +56,8 @@ pub(super) struct Waiting {
     is_deep: bool,
     /// ‡ The same each time that it is executed: a command that looks at a place which it drew would else miss another each time.
     pub random: Option<u64>,
+    /// Its answer had no room once.
+    pub asks: Asks,
 }
 
 impl Waiting {
@@ -70,6 +73,7 @@ impl Waiting {
             rounds: 0,
             is_deep: false,
             random: None,
+            asks: Asks::default(),
         }
     }
 
@@ -77,6 +81,8 @@ impl Waiting {
     fn anew(self) -> Waiting {
         Waiting {
             is_deep: true,
+            random: self.random,
+            asks: self.asks,
             ..Waiting::new(self.number, self.call)
         }
     }
@@ -267,6 +273,7 @@ impl Leading {
         let all = fetching.chain(held).chain(fetched);
         let parked = std::mem::take(&mut self.parked);
         let all = all.chain(pending).chain(deep).chain(parked);
+        let all = all.chain(self.roomless.take_all());
         self.again(all.map(|waiting| (waiting.number, waiting.call)));
     }
 

@@ -1,0 +1,120 @@
+//! Replies that clients have not taken: how many bytes they are, and which clients have to go for them.
+//!
+//! ```text
+//!  a command waits for room ─▶ each 5 s: who holds more than 1 MiB and took less than 1 MiB since is closed, if it is another's
+//!  256 MiB                  ─▶ who holds the most is closed
+//! ```
+//!
+//! Replies from 64 KiB on are made once they have room below that bound (`host::Bounds`), so that it is passed by small ones alone, of very many clients.
+
+use std::time::Duration;
+
+use ops::{ConnId, Op, Time};
+
+use super::Door;
+use crate::client::Client;
+
+/// The bytes of replies that clients have not taken, of all together.
+const UNSENT_BYTES_MAX: usize = 256 << 20;
+/// While a command waits for room, clients are looked at so often.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// A look that comes so much later finds what could not be sent meanwhile, as where the process stood still.
+const LATE_AFTER: Duration = Duration::from_secs(1);
+/// Whoever holds more than this …
+const HELD_BYTES: usize = 1 << 20;
+/// … has to have taken as much as this between two looks.
+const TAKEN_BYTES: u64 = 1 << 20;
+
+impl Door {
+    /// Counts the replies that this client has not taken. Where that is too much of all together, the one with the most has to go.
+    pub(super) fn count_unsent(&mut self, id: u64) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        count(client, &mut self.unsent_bytes);
+        if self.unsent_bytes <= UNSENT_BYTES_MAX {
+            return;
+        }
+        let most = self
+            .clients
+            .iter()
+            .max_by_key(|(_, client)| client.counted_unsent);
+        if let Some(id) = most.map(|(id, _)| *id) {
+            tracing::warn!(
+                "clients of keys have not read 256 MiB of replies: the one who has read the least is disconnected"
+            );
+            self.close_at_once(id);
+        }
+    }
+
+    fn close_at_once(&mut self, id: u64) {
+        let conn = ConnId(id);
+        self.counts.figures.clients_closed.add(1);
+        self.ops.push_back(Op::Close { conn, flush: false });
+        self.forget(id);
+    }
+
+    /// Counts what clients hold that were answered since, and tells the host.
+    pub(super) fn count_ready(&mut self) {
+        for id in &self.ready {
+            if let Some(client) = self.clients.get_mut(id) {
+                count(client, &mut self.unsent_bytes);
+            }
+        }
+        self.host.hold_unread(self.unsent_bytes);
+    }
+
+    /// Closes clients that hold many replies and do not take them, while others wait for theirs.
+    pub(super) fn close_unread(&mut self, now: Time) {
+        let Some(at) = self.unread_at.filter(|at| *at <= now) else {
+            return;
+        };
+        self.unread_at = Some(now + LOOK_EVERY);
+        if now < at + LATE_AFTER {
+            let stays = |client: &Client| {
+                client.unsent_bytes() <= HELD_BYTES
+                    || client
+                        .taken_before
+                        .is_none_or(|before| client.taken_bytes() - before >= TAKEN_BYTES)
+            };
+            let open = self.clients.iter().filter(|(_, client)| !stays(client));
+            for id in open.map(|(id, _)| *id).collect::<Vec<_>>() {
+                // Whoever waits for what he keeps himself may read it later.
+                if !self.host.others_wait_for_room(id) {
+                    continue;
+                }
+                tracing::warn!(
+                    "a client of keys has taken less than 1 MiB of its replies within 5 s, which others wait for: it is disconnected"
+                );
+                self.close_at_once(id);
+            }
+        }
+        self.note_taken_bytes();
+    }
+
+    /// Looks again in a while, as long as a command waits for room. The host knows what is unread.
+    pub(super) fn look_at_unread(&mut self, now: Time) {
+        self.host.hold_unread(self.unsent_bytes);
+        match (self.host.waits_for_room(), self.unread_at) {
+            (false, _) => self.unread_at = None,
+            (true, None) => {
+                self.unread_at = Some(now + LOOK_EVERY);
+                self.note_taken_bytes();
+            }
+            (true, Some(_)) => {}
+        }
+    }
+
+    fn note_taken_bytes(&mut self) {
+        for client in self.clients.values_mut() {
+            let holds = client.unsent_bytes() > HELD_BYTES;
+            client.taken_before = holds.then(|| client.taken_bytes());
+        }
+    }
+}
+
+fn count(client: &mut Client, all: &mut usize) {
+    let unsent = client.unsent_bytes();
+    let counted = std::mem::replace(&mut client.counted_unsent, unsent);
+    *all = *all - counted + unsent;
+}

@@ -1,0 +1,181 @@
+//! The room for answers: those that the groups of a host have made and not given, and those that whoever serves clients holds unread.
+//!
+//! ```text
+//!                 ┌ small, or there is room ─▶ held until it is given ─▶ unread until its client has taken it
+//!  an answer ─────┤
+//!                 └ large, and no room ─▶ thrown away: its command waits, and has room set aside when it is executed again
+//! ```
+//!
+//! ‡ One thread has all groups of a host, and those who ask them: nobody takes room between a look and what follows it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::bounds::Bounds;
+use crate::machine::Outcome;
+
+/// An answer has room, however large it is, beside others of this part of the room together: of 192 MiB, 1.5 MiB.
+const BESIDE_PART: usize = 128;
+
+/// The room of a host. Its clones are the same.
+#[derive(Clone)]
+pub(crate) struct Room(Rc<Counts>);
+
+struct Counts {
+    bytes_max: usize,
+    large_bytes: usize,
+    held: Cell<usize>,
+    unread: Cell<usize>,
+    is_awaited: Cell<bool>,
+}
+
+impl Room {
+    pub fn new(bounds: &Bounds) -> Room {
+        Room(Rc::new(Counts {
+            bytes_max: bounds.answers_bytes_max,
+            large_bytes: bounds.large_answer_bytes,
+            held: Cell::new(0),
+            unread: Cell::new(0),
+            is_awaited: Cell::new(false),
+        }))
+    }
+
+    /// Whoever serves clients holds so many bytes for them.
+    pub fn set_unread(&self, bytes: usize) {
+        self.0.unread.set(bytes);
+    }
+
+    /// Whether a command waits for room.
+    pub fn is_awaited(&self) -> bool {
+        self.0.is_awaited.get()
+    }
+
+    pub fn set_awaited(&self, is: bool) {
+        self.0.is_awaited.set(is);
+    }
+
+    /// Whether so many bytes more have room.
+    pub fn has(&self, bytes: usize) -> bool {
+        let others = self.0.held.get() + self.0.unread.get();
+        others + bytes <= self.0.bytes_max || others <= self.0.bytes_max / BESIDE_PART
+    }
+
+    /// Holds so many bytes, whether there is room or not.
+    pub fn hold(&self, bytes: usize) -> Held {
+        self.0.held.set(self.0.held.get() + bytes);
+        Held {
+            bytes,
+            room: self.clone(),
+        }
+    }
+
+    /// Holds an answer of so many bytes, if it is small or has room. ‡ A large one that had no room set aside has none while others wait: those that come
+    /// later would else take what the first of them waits for.
+    pub fn take(&self, bytes: usize, set_aside: Option<Held>) -> Option<Held> {
+        let (is_let_in, before) = match set_aside {
+            Some(held) => (true, held.bytes),
+            None => (false, 0),
+        };
+        let fits = || match is_let_in {
+            true => bytes <= before || self.has(bytes),
+            false => !self.is_awaited() && self.has(bytes),
+        };
+        (bytes < self.0.large_bytes || fits()).then(|| self.hold(bytes))
+    }
+}
+
+/// Bytes that are held, until this is dropped.
+pub(crate) struct Held {
+    bytes: usize,
+    room: Room,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let held = &self.room.0.held;
+        held.set(held.get() - self.bytes);
+    }
+}
+
+/// An answer that is held until it is given.
+pub(crate) struct Answer {
+    outcome: Outcome,
+    _held: Held,
+}
+
+impl Answer {
+    pub fn new(outcome: Outcome, held: Held) -> Answer {
+        Answer {
+            outcome,
+            _held: held,
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        bytes_of(&self.outcome)
+    }
+
+    pub fn give(self) -> Outcome {
+        self.outcome
+    }
+}
+
+pub(crate) fn bytes_of(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Chosen(answer) => answer.len(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room() -> Room {
+        Room::new(&Bounds {
+            answers_bytes_max: 10 << 20,
+            large_answer_bytes: 1_000,
+            ..Bounds::default()
+        })
+    }
+
+    #[test]
+    fn large_answers_have_room_and_small_ones_need_none() {
+        let room = room();
+        let first = room.take(6 << 20, None).expect("there is room");
+        assert!(room.take(5 << 20, None).is_none());
+        let second = room.take(4 << 20, None).expect("just enough");
+        let small = room.take(999, None).expect("it is small");
+        assert!(room.take(1_000, None).is_none());
+        drop(first);
+        room.set_unread(7 << 20);
+        assert!(room.take(1_000, None).is_none());
+        drop((second, small));
+        assert!(room.take(3 << 20, None).is_some());
+        assert_eq!(room.0.held.get(), 0);
+    }
+
+    #[test]
+    fn whatever_is_next_to_alone_has_room() {
+        let room = room();
+        room.set_unread(80 << 10);
+        assert!(room.take(100 << 20, None).is_some());
+        room.set_unread((80 << 10) + 1);
+        assert!(room.take(100 << 20, None).is_none());
+    }
+
+    #[test]
+    fn room_is_set_aside_for_those_who_wait_and_nobody_overtakes_them() {
+        let room = room();
+        room.set_awaited(true);
+        assert!(room.take(1_000, None).is_none());
+        assert!(room.take(999, None).is_some());
+        let aside = room.hold(6 << 20);
+        room.set_unread(9 << 20);
+        assert!(room.take(6 << 20, Some(aside)).is_some());
+        // Its answer is larger than it was.
+        let aside = room.hold(6 << 20);
+        assert!(room.take((6 << 20) + 1, Some(aside)).is_none());
+        assert_eq!(room.0.held.get(), 0);
+    }
+}

@@ -1,0 +1,147 @@
+//! Clients who ask a door for large replies, all at once, one after the other, or without ever reading them.
+
+use std::time::Duration;
+
+use door::Ahead;
+use host::Bounds;
+use resp::{Decoder, Value};
+
+use crate::caller::Caller;
+use crate::doors::Street;
+use crate::patrons::request;
+use crate::stage::{MS, SECOND};
+
+/// A key of the first group, which the first node leads.
+const KEY: &str = "{b}large";
+const VALUE_BYTES: usize = 2 << 20;
+/// Three of them have room.
+const ANSWERS_BYTES: usize = 7 << 20;
+
+/// A street where the key has its value.
+fn street(seed: u64) -> Street {
+    let bounds = Bounds {
+        // In one half of the seeds its rows are fetched each time.
+        kept_bytes_max: (8 << 20) * (seed % 2) as usize,
+        answers_bytes_max: ANSWERS_BYTES,
+        ..Bounds::default()
+    };
+    let ahead = Ahead {
+        from_bytes: 64 << 10,
+        piece_bytes: 64 << 10,
+    };
+    let mut street = Street::with(seed, bounds, ahead);
+    let setter = dial(&mut street, "setter");
+    let value = "v".repeat(VALUE_BYTES);
+    say(&mut street, &setter, &["SET", KEY, &value]);
+    assert!(wait(&mut street, 10 * SECOND, |_| setter.heard() == b"+OK\r\n"));
+    street
+}
+
+fn dial(street: &mut Street, name: &str) -> Caller {
+    let address = street.place.doors[0].clone();
+    Caller::dial(&mut street.stage.world, name, &address)
+}
+
+fn say(street: &mut Street, caller: &Caller, words: &[&str]) {
+    let words = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+    caller.send(&mut street.stage.world, &request(&words));
+}
+
+fn get(street: &mut Street, name: &str, times: usize) -> Caller {
+    let caller = dial(street, name);
+    (0..times).for_each(|_| say(street, &caller, &["GET", KEY]));
+    caller
+}
+
+/// Looks each millisecond, and holds what is unread to its bound.
+fn wait(street: &mut Street, within: Duration, reached: impl Fn(&Street) -> bool) -> bool {
+    let until = street.stage.world.now() + within;
+    while !reached(street) {
+        if street.stage.world.now() > until {
+            return false;
+        }
+        street.stage.pass(MS);
+        let unread = street.figures[0].unread_bytes.get();
+        assert!(unread <= ANSWERS_BYTES as u64 + 1_000, "{unread}");
+    }
+    true
+}
+
+fn has(caller: &Caller, values: usize) -> bool {
+    let reply = VALUE_BYTES + format!("${VALUE_BYTES}\r\n").len() + 2;
+    let heard = caller.heard();
+    assert!(heard.len() <= values * reply, "{} bytes", heard.len());
+    if heard.len() < values * reply {
+        return false;
+    }
+    let mut rest = &heard[..];
+    while let Some((value, length)) = Decoder::new(VALUE_BYTES).next(rest).expect("a reply") {
+        assert!(value == Value::bulk("v".repeat(VALUE_BYTES)));
+        rest = &rest[length..];
+    }
+    rest.is_empty()
+}
+
+/// Each of them has room in its turn, as others take theirs, and no timer has to pass for it.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn all_who_ask_at_once_for_more_than_a_node_holds_are_answered() {
+    for seed in 0..4 {
+        let mut street = street(seed);
+        let begins = street.stage.world.now();
+        let names = (0..8).map(|number| format!("reader{number}"));
+        let readers: Vec<Caller> = names.map(|name| get(&mut street, &name, 1)).collect();
+        let all = wait(&mut street, 10 * SECOND, |_| {
+            readers.iter().all(|reader| has(reader, 1))
+        });
+        assert!(all, "seed {seed}");
+        let took = street.stage.world.now() - begins;
+        assert!(took < 100 * MS, "seed {seed}: {took:?}");
+        assert_eq!(street.figures[0].clients_closed.get(), 0);
+    }
+}
+
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn all_of_a_pipeline_of_large_replies_are_given() {
+    for seed in 0..2 {
+        let mut street = street(seed);
+        let reader = get(&mut street, "reader", 8);
+        assert!(
+            wait(&mut street, 10 * SECOND, |_| has(&reader, 8)),
+            "seed {seed}"
+        );
+        assert_eq!(street.figures[0].clients_closed.get(), 0);
+    }
+}
+
+/// Whoever does not read is closed once others wait for what he keeps, and these are answered, as are small replies meanwhile.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn who_asks_for_large_replies_and_reads_none_keeps_nobody_from_his() {
+    for seed in 0..2 {
+        let mut street = street(seed);
+        let idle = get(&mut street, "idle", 8);
+        // It has asked, and heard little.
+        street.stage.pass(2 * MS);
+        street.stage.world.pause(idle.host, 60 * SECOND);
+        assert!(!wait(&mut street, 12 * SECOND, |_| false));
+        let closed = |street: &Street| street.figures[0].clients_closed.get();
+        assert_eq!(closed(&street), 0, "nobody else waits for what it keeps");
+        let begins = street.stage.world.now();
+        let readers: Vec<Caller> = (0..4)
+            .map(|number| get(&mut street, &format!("reader{number}"), 1))
+            .collect();
+        street.stage.pass(100 * MS);
+        let small = dial(&mut street, "small");
+        say(&mut street, &small, &["STRLEN", KEY]);
+        let length = format!(":{VALUE_BYTES}\r\n");
+        assert!(wait(&mut street, SECOND, |_| small.heard() == length.as_bytes()));
+        let some = |readers: &[Caller]| readers.iter().filter(|one| has(one, 1)).count();
+        assert_eq!(some(&readers), 0, "seed {seed}");
+        assert!(
+            wait(&mut street, 10 * SECOND, |_| some(&readers) == 4),
+            "seed {seed}"
+        );
+        let took = street.stage.world.now() - begins;
+        assert!(took < 6 * SECOND, "{took:?}");
+        assert_eq!(closed(&street), 1, "seed {seed}");
+    }
+}
