@@ -145,3 +145,39 @@ pub fn who_asks_for_large_replies_and_reads_none_keeps_nobody_from_his() {
         assert_eq!(closed(&street), 1, "seed {seed}");
     }
 }
+
+/// A transaction whose reply has no room changes nothing, and not what it watches itself. It is done once there is room.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_transaction_that_waits_for_room_is_done_once_and_not_refused() {
+    let other = "{b}other";
+    for seed in 0..2 {
+        let mut street = street(seed);
+        let idle = get(&mut street, "idle", 3);
+        street.stage.pass(2 * MS);
+        street.stage.world.pause(idle.host, 60 * SECOND);
+        street.stage.pass(SECOND);
+        let hand = dial(&mut street, "hand");
+        for words in [
+            &["WATCH", other][..],
+            &["MULTI"],
+            &["INCR", other],
+            &["GETDEL", KEY],
+            &["EXEC"],
+            &["GET", other],
+            &["EXISTS", KEY],
+        ] {
+            say(&mut street, &hand, words);
+        }
+        let beside = dial(&mut street, "beside");
+        say(&mut street, &beside, &["EXISTS", KEY, other]);
+        assert!(wait(&mut street, SECOND, |_| beside.heard() == b":1\r\n"));
+        let queued = "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n";
+        assert_eq!(String::from_utf8(hand.heard()).as_deref(), Ok(queued));
+        let value = "v".repeat(VALUE_BYTES);
+        let done = format!("*2\r\n:1\r\n${VALUE_BYTES}\r\n{value}\r\n$1\r\n1\r\n:0\r\n");
+        let all = wait(&mut street, 12 * SECOND, |_| {
+            hand.heard() == [queued, &done].concat().into_bytes()
+        });
+        assert!(all, "seed {seed}");
+    }
+}
