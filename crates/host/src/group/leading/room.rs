@@ -421,7 +421,7 @@ mod tests {
         scene.unread = 5_000;
         assert_eq!(scene.round(), "ac");
         scene.leading.on_deposed(scene.now, STREAM);
-        scene.now = scene.now + super::super::HOLD;
+        scene.now += super::super::HOLD;
         assert!(scene.round().contains("NotLeader"));
         assert_eq!(scene.leading.deadline(), None);
     }
