@@ -10,7 +10,7 @@ mod transaction;
 use std::collections::BTreeSet;
 
 use letters::{Fate, Shown};
-use ops::Slice;
+use ops::{Slice, Time};
 use resp::{Limits, Parser, Protocol, Value, encode};
 
 use crate::counts::fate_of_value;
@@ -85,8 +85,8 @@ pub struct Client {
     pub counted: usize,
     /// The bytes of replies that its door has counted.
     pub counted_unsent: usize,
-    /// The bytes that it had taken when its door looked whether it takes what it asked for, if it held many then.
-    pub taken_before: Option<u64>,
+    /// Its door looks whether it takes the replies that it holds, if these are many: since when, and the bytes that it had taken then.
+    pub takes_since: Option<(Time, u64)>,
     parser: Option<Parser>,
     replies: Replies,
     is_receiving: bool,
@@ -121,7 +121,7 @@ impl Client {
             input: Vec::new(),
             counted: 0,
             counted_unsent: 0,
-            taken_before: None,
+            takes_since: None,
             parser: Some(Parser::new(limits())),
             replies: Replies::default(),
             is_receiving: false,
