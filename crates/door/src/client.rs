@@ -108,8 +108,8 @@ pub struct Client {
     pub had_received: Option<u64>,
     /// The bytes of replies that its door has counted.
     pub counted_unsent: usize,
-    /// The bytes that it had taken when its door looked whether it takes what it asked for, if it held many then.
-    pub taken_before: Option<u64>,
+    /// Its door looks whether it takes the replies that it holds, if these are many: since when, and the bytes that it had taken then.
+    pub takes_since: Option<(Time, u64)>,
     parser: Option<Parser>,
     replies: Replies,
     is_receiving: bool,
@@ -151,7 +151,7 @@ impl Client {
             received_at: Time::ZERO,
             had_received: None,
             counted_unsent: 0,
-            taken_before: None,
+            takes_since: None,
             parser: Some(Parser::new(limits())),
             replies: Replies::default(),
             is_receiving: false,

@@ -71,12 +71,12 @@ pub struct Replies {
     first: u64,
     /// Small replies that are to be sent.
     open: Vec<u8>,
-    /// What is to be sent before these.
+    /// The replies that are to be sent before these.
     closed: VecDeque<Slice>,
-    /// The memory of what is to be sent, or being sent, beside `open`: how much of each is not taken, and its bytes.
+    /// The memory of these, and of those that are being sent: how much of each is not taken, and its bytes.
     memory: VecDeque<(usize, usize)>,
     memory_bytes: usize,
-    /// The lengths of what is being sent.
+    /// The lengths of the pieces that are being sent.
     sending: VecDeque<usize>,
     sending_bytes: usize,
     /// The bytes that the client has taken.

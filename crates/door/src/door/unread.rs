@@ -1,8 +1,8 @@
 //! Replies that clients have not taken: how many bytes they are, and which clients have to go for them.
 //!
 //! ```text
-//!  a command waits for room ─▶ each 5 s: who holds more than 1 MiB and took less than 1 MiB since is closed, if it is another's
-//!  256 MiB                  ─▶ who holds the most is closed
+//!  another's command waits for room ─▶ who holds more than 1 MiB and takes less than 1 MiB in 5 s is closed
+//!  256 MiB                          ─▶ who holds the most is closed
 //! ```
 //!
 //! Replies from 64 KiB on are made once they have room below that bound (`host::Bounds`), so that it is passed by small ones alone, of very many clients.
@@ -16,14 +16,16 @@ use crate::client::Client;
 
 /// The bytes of replies that clients have not taken, of all together.
 const UNSENT_BYTES_MAX: usize = 256 << 20;
-/// While a command waits for room, clients are looked at so often.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// A look that comes so much later finds what could not be sent meanwhile, as where the process stood still.
+/// While a command waits for room, clients are looked at so often …
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// … and a look that comes so much later finds what could not be sent meanwhile, as where the process stood still.
 const LATE_AFTER: Duration = Duration::from_secs(1);
 /// Whoever holds more than this …
 const HELD_BYTES: usize = 1 << 20;
-/// … has to have taken as much as this between two looks.
+/// … has to take as much as this …
 const TAKEN_BYTES: u64 = 1 << 20;
+/// … within so long.
+const WITHIN: Duration = Duration::from_secs(5);
 
 impl Door {
     /// Counts the replies that this client has not taken. Where that is too much of all together, the one with the most has to go.
@@ -70,26 +72,34 @@ impl Door {
             return;
         };
         self.unread_at = Some(now + LOOK_EVERY);
-        if now < at + LATE_AFTER {
-            let stays = |client: &Client| {
-                client.unsent_bytes() <= HELD_BYTES
-                    || client
-                        .taken_before
-                        .is_none_or(|before| client.taken_bytes() - before >= TAKEN_BYTES)
-            };
-            let open = self.clients.iter().filter(|(_, client)| !stays(client));
-            for id in open.map(|(id, _)| *id).collect::<Vec<_>>() {
-                // Whoever waits for what he keeps himself may read it later.
-                if !self.host.others_wait_for_room(id) {
-                    continue;
+        if now > at + LATE_AFTER {
+            return self
+                .clients
+                .values_mut()
+                .for_each(|client| begin(client, now));
+        }
+        let mut over = Vec::new();
+        for (id, client) in &mut self.clients {
+            match client.takes_since {
+                Some((since, before)) if client.unsent_bytes() > HELD_BYTES => {
+                    if client.taken_bytes() - before >= TAKEN_BYTES {
+                        begin(client, now);
+                    } else if now >= since + WITHIN {
+                        over.push(*id);
+                    }
                 }
+                _ => begin(client, now),
+            }
+        }
+        for id in over {
+            // Whoever waits for what he keeps himself may read it later.
+            if self.host.others_wait_for_room(id) {
                 tracing::warn!(
                     "a client of keys has taken less than 1 MiB of its replies within 5 s, which others wait for: it is disconnected"
                 );
                 self.close_at_once(id);
             }
         }
-        self.note_taken_bytes();
     }
 
     /// Looks again in a while, as long as a command waits for room. The host knows what is unread.
@@ -99,18 +109,19 @@ impl Door {
             (false, _) => self.unread_at = None,
             (true, None) => {
                 self.unread_at = Some(now + LOOK_EVERY);
-                self.note_taken_bytes();
+                self.clients
+                    .values_mut()
+                    .for_each(|client| begin(client, now));
             }
             (true, Some(_)) => {}
         }
     }
+}
 
-    fn note_taken_bytes(&mut self) {
-        for client in self.clients.values_mut() {
-            let holds = client.unsent_bytes() > HELD_BYTES;
-            client.taken_before = holds.then(|| client.taken_bytes());
-        }
-    }
+/// From now on it is seen how much this client takes, if it holds much.
+fn begin(client: &mut Client, now: Time) {
+    let holds = client.unsent_bytes() > HELD_BYTES;
+    client.takes_since = holds.then(|| (now, client.taken_bytes()));
 }
 
 fn count(client: &mut Client, all: &mut usize) {

@@ -96,7 +96,7 @@ impl Shelves for Racks {
 pub struct Street {
     pub stage: Stage,
     pub doors: Vec<HostId>,
-    /// Of all doors that a node has had.
+    /// Those of all doors that a node has had.
     pub figures: [Arc<DoorFigures>; 3],
     racks: Vec<Racks>,
     pub place: Place,

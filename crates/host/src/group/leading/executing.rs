@@ -44,7 +44,7 @@ pub(super) struct Round {
     submits: Vec<u8>,
     seen: Vec<Seen>,
     seen_bytes: usize,
-    /// Of answers that had no room.
+    /// The bytes of answers that had no room.
     thrown_away_bytes: usize,
     pub(super) pending: Pending,
 }
