@@ -14,6 +14,8 @@ const INPUT_BYTES_MAX: usize = 256 << 20;
 const TOO_MANY_BYTES: &str = "ERR too many bytes of unfinished requests at this node";
 /// While anybody waits, it is looked so often for clients that keep room and are slow.
 const SLOW_EVERY: Duration = Duration::from_secs(1);
+/// A look that comes so much later judges nobody: the process stood still, and could not receive.
+const LATE_AFTER: Duration = Duration::from_millis(500);
 /// A client with fewer bytes is not ended for their sake.
 const FEW_BYTES: usize = 4 << 10;
 
@@ -99,7 +101,7 @@ impl Door {
         if self.slow_at.is_some_and(|at| now < at) {
             return;
         }
-        let is_first = self.slow_at.is_none();
+        let judges_nobody = self.slow_at.is_none_or(|at| now >= at + LATE_AFTER);
         self.slow_at = Some(now + SLOW_EVERY);
         let least = self.bounds.bytes_per_second_min;
         let mut slow = Vec::new();
@@ -113,7 +115,7 @@ impl Door {
                 claims.then_some(client.received_bytes),
             );
             let is_slow = had.is_some_and(|had| client.received_bytes - had < least);
-            if claims && is_slow && !is_first {
+            if claims && is_slow && !judges_nobody {
                 slow.push((*id, client.claimed));
             }
         }
