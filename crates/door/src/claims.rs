@@ -7,6 +7,9 @@
 //!
 //! Requests of a MiB and smaller ones have room of their own: they do not stand behind those of 64 MiB. Where clients keep room and send nothing, those
 //! in line may be such as well: then whoever came last is the next.
+//!
+//! ‡ Whoever has room of one size has as much more of that size as it needs, at once: two that wait for each other's would wait for ever. Whoever goes over
+//! from small ones to large ones does wait, and those who have large room do not wait for it.
 
 use std::collections::VecDeque;
 
@@ -80,14 +83,14 @@ impl Claims {
     /// Changes a claim of this client that was granted: whether the new one is. If not, the client is in line, and has what it had.
     pub fn change(&mut self, id: u64, had: usize, wants: usize) -> bool {
         self.give(had);
+        let has_place = self.are_needed(had) && self.is_large(had) == self.is_large(wants);
         let Some(size) = self.size_of(wants) else {
             return true;
         };
         let is_new = size.last_comes_first && !size.line.contains(&id);
         let is_next = is_new || size.next().is_none_or(|next| next == id);
         let has_room = size.granted == 0 || size.granted + wants <= size.bytes_max;
-        // What is in memory already is counted, whoever waits.
-        if wants <= had || (is_next && has_room) {
+        if wants <= had || has_place || (is_next && has_room) {
             size.leave_line(id);
             size.granted += wants;
             return true;
@@ -163,6 +166,22 @@ mod tests {
     }
 
     #[test]
+    fn those_who_have_room_never_wait_for_each_other() {
+        let mut claims = Claims::new(Bounds::default());
+        const SOME: usize = 200 << 10;
+        let all: Vec<u64> = (0..(48 << 20) / SOME as u64).collect();
+        assert!(all.iter().all(|id| claims.change(*id, 0, SOME)));
+        assert!(!claims.change(1_000, 0, SOME));
+        assert!(all.iter().all(|id| claims.change(*id, SOME, 5 * SOME)));
+        // What is larger has another line, which those in it do not hold up.
+        assert!(claims.change(1_001, 0, LARGE) && claims.change(1_002, 0, LARGE));
+        assert!(!claims.change(0, 5 * SOME, LARGE));
+        assert!(claims.change(1_001, LARGE, LARGE + 1));
+        claims.give(LARGE + 1);
+        assert!(claims.change(0, 5 * SOME, LARGE));
+    }
+
+    #[test]
     fn the_last_comes_first_where_room_is_kept_for_nothing() {
         let mut claims = Claims::new(Bounds::default());
         assert!(claims.change(1, 0, LARGE) && claims.change(2, 0, LARGE));
@@ -184,10 +203,9 @@ mod tests {
         assert!(claims.change(1, 0, LARGE) && claims.change(2, 0, LARGE));
         assert!(!claims.change(3, 0, LARGE));
         assert!(claims.change(1, LARGE, LARGE / 2), "its own becomes less");
-        assert!(!claims.change(1, LARGE / 2, LARGE), "3 is before it now");
+        assert!(claims.change(1, LARGE / 2, LARGE), "and more again");
         claims.leave_line(3);
-        claims.leave_line(1);
-        assert!(claims.change(1, LARGE / 2, 1 << 20), "it is a small one");
+        assert!(claims.change(1, LARGE, 1 << 20), "it is a small one");
         assert_eq!(
             claims.sizes.each_ref().map(|size| size.granted),
             [1 << 20, LARGE]

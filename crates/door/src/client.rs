@@ -13,6 +13,7 @@ use letters::{Fate, Shown};
 use ops::{Slice, Time};
 use resp::{Limits, Parser, Protocol, Value, encode};
 
+use crate::bounds::Bounds;
 use crate::counts::fate_of_value;
 use crate::large::{Large, VALUE_BYTES_MAX};
 use crate::unanswered::Unanswered;
@@ -184,9 +185,16 @@ impl Client {
         self.input.len() + held + queued + large
     }
 
-    /// The bytes that the request which is not whole yet will have, as far as it says.
-    pub fn expected_bytes(&self) -> usize {
-        self.parser.as_ref().map_or(0, Parser::expected)
+    /// The memory that its unfinished requests will take, as far as they say. A transaction does not say how many commands are to come: a large one is taken to
+    /// fill a small claim.
+    pub fn foreseen_bytes(&self, bounds: &Bounds) -> usize {
+        let expected = self.parser.as_ref().map_or(0, Parser::expected);
+        let queued = self.transaction.as_ref().map_or(0, Transaction::held_bytes);
+        let foreseen = self.input_bytes().max(queued + expected);
+        match queued > 0 && foreseen >= bounds.claim_bytes_min {
+            true => foreseen.max(bounds.small_claim_bytes),
+            false => foreseen,
+        }
     }
 
     /// Lends what came, how to read it, and the bytes of it that are done with, until [`Client::give_back`].

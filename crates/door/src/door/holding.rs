@@ -54,11 +54,10 @@ impl Door {
         };
         let counted = std::mem::replace(&mut client.counted, held);
         self.input_bytes = self.input_bytes - counted + held;
-        let expected = match client.is_ending() {
-            true => 0,
-            false => client.expected_bytes(),
+        let wants = match client.is_ending() {
+            true => held,
+            false => client.foreseen_bytes(&self.bounds),
         };
-        let wants = held.max(expected);
         let is_granted = self.claims.change(id, client.claimed, wants);
         if is_granted {
             client.claimed = wants;
@@ -106,10 +105,9 @@ impl Door {
         let least = self.bounds.bytes_per_second_min;
         let mut slow = Vec::new();
         for (id, client) in &mut self.clients {
-            // Whoever stands in line cannot send. Large ones there that hold room, of which each may wait for another's, are judged all the same.
-            let may_send = !client.is_in_line || self.claims.is_large(client.claimed);
-            let claims =
-                may_send && self.claims.are_needed(client.claimed) && !client.waits_for_us();
+            // Whoever stands in line cannot send.
+            let may_send = !client.is_in_line && !client.waits_for_us();
+            let claims = may_send && self.claims.are_needed(client.claimed);
             let had = std::mem::replace(
                 &mut client.had_received,
                 claims.then_some(client.received_bytes),
