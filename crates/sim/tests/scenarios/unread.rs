@@ -29,7 +29,8 @@ fn street(seed: u64) -> Street {
         from_bytes: 64 << 10,
         piece_bytes: 64 << 10,
     };
-    let mut street = Street::with(seed, bounds, ahead);
+    // Its doors have the room that doors have.
+    let mut street = Street::with(2 * seed, bounds, ahead);
     let setter = dial(&mut street, "setter");
     let value = "v".repeat(VALUE_BYTES);
     say(&mut street, &setter, &["SET", KEY, &value]);
