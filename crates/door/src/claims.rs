@@ -21,7 +21,7 @@ struct Size {
     granted: usize,
     /// The clients that wait, in the order in which they came.
     line: VecDeque<u64>,
-    /// Somebody kept room for nothing, and the line was not empty since.
+    /// Somebody kept room for nothing when it was looked for last, and the line was not empty since.
     last_comes_first: bool,
 }
 
@@ -120,7 +120,14 @@ impl Claims {
         self.sizes.iter().filter_map(Size::next).collect()
     }
 
-    /// A client kept so much room, and sent next to nothing.
+    /// It is looked for clients that keep room and send next to nothing. ‡ Where none is found any more, the first comes first again: it would else never go on.
+    pub fn on_look(&mut self) {
+        for size in &mut self.sizes {
+            size.last_comes_first = false;
+        }
+    }
+
+    /// One was found that kept so much.
     pub fn on_kept(&mut self, bytes: usize) {
         if let Some(size) = self.size_of(bytes) {
             size.last_comes_first = !size.line.is_empty();

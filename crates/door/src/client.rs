@@ -109,6 +109,7 @@ pub struct Client {
     pub had_received: Option<u64>,
     /// The bytes of replies that its door has counted.
     pub counted_unsent: usize,
+    pub counted_unsent_large: usize,
     /// Its door looks whether it takes the replies that it holds, if these are many: since when, and the bytes that it had taken then.
     pub takes_since: Option<(Time, u64)>,
     parser: Option<Parser>,
@@ -152,6 +153,7 @@ impl Client {
             received_at: Time::ZERO,
             had_received: None,
             counted_unsent: 0,
+            counted_unsent_large: 0,
             takes_since: None,
             parser: Some(Parser::new(limits())),
             replies: Replies::default(),
@@ -224,6 +226,16 @@ impl Client {
     /// The bytes of replies that it has not taken.
     pub fn unsent_bytes(&self) -> usize {
         self.replies.unsent_bytes()
+    }
+
+    /// … of large ones.
+    pub fn unsent_large_bytes(&self) -> usize {
+        self.replies.unsent_large_bytes()
+    }
+
+    /// … that it could take now: no other reply is before them.
+    pub fn due_bytes(&self) -> usize {
+        self.replies.due_bytes()
     }
 
     /// Whether a further request is taken.

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use host::{Host, Outcome};
 use letters::{DoorFigures, RightsBoard, Shown};
-use ops::{Completion, ConnId, LENT_BYTES_MAX, Machine, Op, Time};
+use ops::{Completion, ConnId, Machine, Op, Time};
 use resp::{Found, Parser};
 
 use crate::answers::error;
@@ -153,6 +153,8 @@ pub struct Door {
     /// The bytes of all clients' unfinished requests.
     input_bytes: usize,
     unsent_bytes: usize,
+    /// Those of large replies.
+    unsent_large_bytes: usize,
     /// While a command waits for room: when it is looked which clients take their replies.
     unread_at: Option<Time>,
     settings: Settings,
@@ -214,6 +216,7 @@ impl Door {
             slow_at: None,
             input_bytes: 0,
             unsent_bytes: 0,
+            unsent_large_bytes: 0,
             unread_at: None,
             settings: Settings::default(),
             system: config.system,
@@ -256,6 +259,7 @@ impl Door {
             self.input_bytes -= client.counted;
             self.claims.give(client.claimed);
             self.unsent_bytes -= client.counted_unsent;
+            self.unsent_large_bytes -= client.counted_unsent_large;
             self.count_gone(&client);
             if client.watches || client.unwatches.is_some() {
                 self.slots.watched.forget(id);
@@ -374,7 +378,7 @@ impl Door {
             self.ops.push_back(Op::Close { conn, flush: true });
             self.forget(id);
         } else if client.begins_to_receive(under_way_max) {
-            let bytes_max = LENT_BYTES_MAX;
+            let bytes_max = self.receive_bytes_max(id);
             self.ops.push_back(Op::ReceiveWhenThere { conn, bytes_max });
         }
     }
@@ -470,7 +474,7 @@ impl Machine for Door {
             while let Some(id) = self.rooms.next() {
                 self.have_turn(now, id);
             }
-            self.host.hold_unread(self.unsent_bytes);
+            self.tell_unread();
             self.host.on_time(now);
             self.take_outcomes(now);
         }

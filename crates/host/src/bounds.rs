@@ -16,10 +16,12 @@ pub struct Bounds {
     /// Commands that wait, in bytes, and how many: more are turned away.
     pub waiting_bytes_max: usize,
     pub waiting_max: usize,
-    /// The answers that the groups of a node have made and not given, and those that clients have not read: a large one has room within these bytes before its
-    /// command is done.
-    pub answers_bytes_max: usize,
-    /// An answer of so many bytes is a large one. Smaller ones are fewer bytes than a connection's own buffers take, and no command waits for room for them.
+    /// The answers that the groups of a node have made and not given, and those that clients have not read: one has room within these bytes before its
+    /// command is done. First those that are not large, then the large ones.
+    pub answers_bytes_max: [usize; 2],
+    /// An answer of fewer bytes waits for no room: it is less than a connection's own buffers take.
+    pub counted_answer_bytes: usize,
+    /// An answer of so many bytes is a large one. Others do not wait for those.
     pub large_answer_bytes: usize,
     /// Bytes that are applied, in the log or in memory, before they are flushed. With twice as much nothing more is applied.
     pub flush_bytes: u64,
@@ -36,6 +38,9 @@ pub struct Bounds {
     /// The pace at which each node reads its state for that.
     pub compare_bytes_per_second: u64,
 }
+
+/// An answer of so many bytes is a large one.
+pub const LARGE_ANSWER_BYTES: usize = 1 << 20;
 
 /// The least that is worth a file.
 const FLUSH_BYTES_MIN: u64 = 4 << 20;
@@ -57,8 +62,10 @@ impl Default for Bounds {
             kept_bytes_max: 48 << 20,
             waiting_bytes_max: 64 << 20,
             waiting_max: 65_536,
-            answers_bytes_max: 192 << 20,
-            large_answer_bytes: 64 << 10,
+            // Three of the longest values.
+            answers_bytes_max: [40 << 20, 193 << 20],
+            counted_answer_bytes: 64 << 10,
+            large_answer_bytes: LARGE_ANSWER_BYTES,
             flush_bytes: 64 << 20,
             unflushed_bytes_max: 384 << 20,
             flush_after: Duration::from_secs(30),

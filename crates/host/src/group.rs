@@ -36,7 +36,7 @@ use crate::bounds::Bounds;
 use crate::intake::Intake;
 use crate::jobs::{self, Came, Look, Shelves};
 use crate::machine::{Command, Machine, Outcome};
-use crate::room::Room;
+use crate::room::{Room, Size};
 use comparing::Comparing;
 pub use comparing::Sum;
 use copying::{Copying, Progress};
@@ -368,9 +368,9 @@ impl Group {
         self.leading.forget_order(order);
     }
 
-    /// The first command that waits until its answer has room: when it came, and how much it needs.
-    pub(crate) fn waits_for_room(&self) -> Option<(Time, usize)> {
-        self.leading.waits_for_room()
+    /// The first command that waits until its answer, of this size, has room: when it came, and how much it needs.
+    pub(crate) fn waits_for_room(&self, size: Size) -> Option<(Time, usize)> {
+        self.leading.waits_for_room(size)
     }
 
     /// Whether a command waits so that is of another order.
@@ -379,8 +379,8 @@ impl Group {
     }
 
     /// Sets room aside for that command, and executes it when the group is settled.
-    pub(crate) fn let_in(&mut self) {
-        self.leading.let_in();
+    pub(crate) fn let_in(&mut self, size: Size) {
+        self.leading.let_in(size);
     }
 
     pub fn call(&mut self, call: Call) {

@@ -16,7 +16,7 @@ use crate::bounds::Bounds;
 use crate::group::{Call, Glance, Group, Job, Out, Replier, Share};
 use crate::jobs::{Came, Look, Shelves};
 use crate::machine::{Command, Machine, Outcome};
-use crate::room::Room;
+use crate::room::{Room, SIZES, Size};
 
 /// The wall clock is asked so often.
 const CLOCK_EVERY: Duration = Duration::from_secs(1);
@@ -246,26 +246,33 @@ impl Host {
         self.early.retain(|(_, ask)| is_other(ask));
     }
 
-    /// Whoever serves clients holds so many bytes of answers that they have not taken. It says so before each round: large answers have room beside these.
-    pub fn hold_unread(&mut self, bytes: usize) {
-        self.room.set_unread(bytes);
+    /// Whoever serves clients holds so many bytes of answers that they have not taken, and so many of these are of [large ones](crate::LARGE_ANSWER_BYTES). It
+    /// says so before each round: further answers have room beside these.
+    pub fn hold_unread(&mut self, bytes: usize, of_large: usize) {
+        self.room.set_unread(Size::Middling, bytes - of_large);
+        self.room.set_unread(Size::Large, of_large);
     }
 
     /// Whether a command waits until its answer has room.
     pub fn waits_for_room(&self) -> bool {
-        self.room.is_awaited() && self.first_without_room().is_some()
+        SIZES
+            .into_iter()
+            .any(|size| self.first_without_room(size).is_some())
     }
 
     /// Whether one does that is of another order: what that order holds keeps others from theirs.
     pub fn others_wait_for_room(&self, order: u64) -> bool {
         let mut groups = self.groups.values();
-        self.room.is_awaited() && groups.any(|group| group.others_wait_for_room(order))
+        groups.any(|group| group.others_wait_for_room(order))
     }
 
-    /// The first command of all groups that waits for room: its log, and how much it needs.
-    fn first_without_room(&self) -> Option<(LogId, usize)> {
+    /// The first command of all groups that waits for room for an answer of this size: its log, and how much it needs.
+    fn first_without_room(&self, size: Size) -> Option<(LogId, usize)> {
+        if !self.room.is_awaited(size) {
+            return None;
+        }
         let first = |(log, group): (&LogId, &Group)| {
-            let (since, bytes) = group.waits_for_room()?;
+            let (since, bytes) = group.waits_for_room(size)?;
             Some((since, *log, bytes))
         };
         let (_, log, bytes) = self.groups.iter().filter_map(first).min()?;
@@ -273,16 +280,16 @@ impl Host {
     }
 
     /// Lets commands go on that waited for room, in the order in which they came, as far as there is.
-    fn let_in(&mut self) {
-        while self.room.is_awaited() {
-            let Some((log, bytes)) = self.first_without_room() else {
-                return self.room.set_awaited(false);
+    fn let_in(&mut self, size: Size) {
+        while self.room.is_awaited(size) {
+            let Some((log, bytes)) = self.first_without_room(size) else {
+                return self.room.set_awaited(size, false);
             };
             if !self.room.has(bytes) {
                 return;
             }
             if let Some(group) = self.groups.get_mut(&log) {
-                group.let_in();
+                group.let_in(size);
             }
         }
     }
@@ -470,7 +477,7 @@ impl ops::Machine for Host {
             kept_bytes: bounds.kept_bytes_max / leading.max(1),
             flush_bytes: bounds.flush_share(self.groups.len()),
         };
-        self.let_in();
+        SIZES.into_iter().for_each(|size| self.let_in(size));
         for group in self.groups.values_mut() {
             group.settle(now, wall_ms, share, &mut self.out);
             if looks {
@@ -491,10 +498,11 @@ impl ops::Machine for Host {
         let groups = self.groups.values().filter_map(Group::deadline);
         let early = self.early.iter().map(|(since, _)| *since + APPEAR);
         // It was read by clients since, or given.
-        let waits = self.room.is_awaited();
-        let first = waits.then(|| self.first_without_room()).flatten();
-        let soon = first.and_then(|(_, bytes)| self.room.has(bytes).then_some(self.now));
-        let all = groups.chain(early).chain(soon);
+        let first = SIZES
+            .into_iter()
+            .filter_map(|size| self.first_without_room(size));
+        let soon = first.filter(|(_, bytes)| self.room.has(*bytes));
+        let all = groups.chain(early).chain(soon.map(|_| self.now));
         all.chain([self.clock_at]).min()
     }
 

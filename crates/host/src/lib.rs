@@ -41,7 +41,7 @@ mod room;
 mod sessions;
 mod state;
 
-pub use bounds::Bounds;
+pub use bounds::{Bounds, LARGE_ANSWER_BYTES};
 pub use filling::ROW as FILL_ROW;
 pub use frame::{Decoder, Frame, NoFrame, WRITES_BYTES_MAX};
 pub use group::Group;

@@ -14,16 +14,32 @@ use std::rc::Rc;
 use crate::bounds::Bounds;
 use crate::machine::Outcome;
 
-/// An answer has room, however large it is, beside others of this part of the room together: of 192 MiB, 1.5 MiB.
+/// An answer has room, however large it is, beside others of this part of the room together: of 193 MiB, 1.5 MiB.
 const BESIDE_PART: usize = 128;
+
+/// The two sizes of answers.
+pub(crate) const SIZES: [Size; 2] = [Size::Middling, Size::Large];
+
+/// Answers of each size have room of their own: whoever asks for some hundred KiB does not wait for those who take 64 MiB slowly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// Small ones are counted with these.
+    Middling,
+    Large,
+}
 
 /// The room of a host. Its clones are the same.
 #[derive(Clone)]
 pub(crate) struct Room(Rc<Counts>);
 
 struct Counts {
-    bytes_max: usize,
+    counted_bytes: usize,
     large_bytes: usize,
+    sizes: [Count; 2],
+}
+
+struct Count {
+    bytes_max: usize,
     held: Cell<usize>,
     unread: Cell<usize>,
     is_awaited: Cell<bool>,
@@ -31,45 +47,66 @@ struct Counts {
 
 impl Room {
     pub fn new(bounds: &Bounds) -> Room {
-        Room(Rc::new(Counts {
-            bytes_max: bounds.answers_bytes_max,
-            large_bytes: bounds.large_answer_bytes,
+        let count = |bytes_max| Count {
+            bytes_max,
             held: Cell::new(0),
             unread: Cell::new(0),
             is_awaited: Cell::new(false),
+        };
+        Room(Rc::new(Counts {
+            counted_bytes: bounds.counted_answer_bytes,
+            large_bytes: bounds.large_answer_bytes,
+            sizes: bounds.answers_bytes_max.map(count),
         }))
     }
 
+    pub fn size_of(&self, bytes: usize) -> Size {
+        match bytes >= self.0.large_bytes {
+            true => Size::Large,
+            false => Size::Middling,
+        }
+    }
+
+    fn count(&self, size: Size) -> &Count {
+        let [middling, large] = &self.0.sizes;
+        match size {
+            Size::Middling => middling,
+            Size::Large => large,
+        }
+    }
+
     /// Whoever serves clients holds so many bytes for them.
-    pub fn set_unread(&self, bytes: usize) {
-        self.0.unread.set(bytes);
+    pub fn set_unread(&self, size: Size, bytes: usize) {
+        self.count(size).unread.set(bytes);
     }
 
     /// Whether a command waits for room.
-    pub fn is_awaited(&self) -> bool {
-        self.0.is_awaited.get()
+    pub fn is_awaited(&self, size: Size) -> bool {
+        self.count(size).is_awaited.get()
     }
 
-    pub fn set_awaited(&self, is: bool) {
-        self.0.is_awaited.set(is);
+    pub fn set_awaited(&self, size: Size, is: bool) {
+        self.count(size).is_awaited.set(is);
     }
 
     /// Whether so many bytes more have room.
     pub fn has(&self, bytes: usize) -> bool {
-        let others = self.0.held.get() + self.0.unread.get();
-        others + bytes <= self.0.bytes_max || others <= self.0.bytes_max / BESIDE_PART
+        let count = self.count(self.size_of(bytes));
+        let others = count.held.get() + count.unread.get();
+        others + bytes <= count.bytes_max || others <= count.bytes_max / BESIDE_PART
     }
 
     /// Holds so many bytes, whether there is room or not.
     pub fn hold(&self, bytes: usize) -> Held {
-        self.0.held.set(self.0.held.get() + bytes);
+        let held = &self.count(self.size_of(bytes)).held;
+        held.set(held.get() + bytes);
         Held {
             bytes,
             room: self.clone(),
         }
     }
 
-    /// Holds an answer of so many bytes, if it is small or has room. ‡ A large one that had no room set aside has none while others wait: those that come
+    /// Holds an answer of so many bytes, if it is small or has room. ‡ One that had no room set aside has none while others of its size wait: those that come
     /// later would else take what the first of them waits for.
     pub fn take(&self, bytes: usize, set_aside: Option<Held>) -> Option<Held> {
         let (is_let_in, before) = match set_aside {
@@ -78,9 +115,9 @@ impl Room {
         };
         let fits = || match is_let_in {
             true => bytes <= before || self.has(bytes),
-            false => !self.is_awaited() && self.has(bytes),
+            false => !self.is_awaited(self.size_of(bytes)) && self.has(bytes),
         };
-        (bytes < self.0.large_bytes || fits()).then(|| self.hold(bytes))
+        (bytes < self.0.counted_bytes || fits()).then(|| self.hold(bytes))
     }
 }
 
@@ -92,7 +129,8 @@ pub(crate) struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let held = &self.room.0.held;
+        let size = self.room.size_of(self.bytes);
+        let held = &self.room.count(size).held;
         held.set(held.get() - self.bytes);
     }
 }
@@ -133,8 +171,9 @@ mod tests {
 
     fn room() -> Room {
         Room::new(&Bounds {
-            answers_bytes_max: 10 << 20,
-            large_answer_bytes: 1_000,
+            answers_bytes_max: [5_000, 10 << 20],
+            counted_answer_bytes: 1_000,
+            large_answer_bytes: 3_000,
             ..Bounds::default()
         })
     }
@@ -146,36 +185,52 @@ mod tests {
         assert!(room.take(5 << 20, None).is_none());
         let second = room.take(4 << 20, None).expect("just enough");
         let small = room.take(999, None).expect("it is small");
-        assert!(room.take(1_000, None).is_none());
+        assert!(room.take(3_000, None).is_none());
         drop(first);
-        room.set_unread(7 << 20);
-        assert!(room.take(1_000, None).is_none());
+        room.set_unread(Size::Large, 7 << 20);
+        assert!(room.take(3_000, None).is_none());
         drop((second, small));
         assert!(room.take(3 << 20, None).is_some());
-        assert_eq!(room.0.held.get(), 0);
+        assert_eq!(
+            room.0.sizes.each_ref().map(|count| count.held.get()),
+            [0, 0]
+        );
     }
 
     #[test]
     fn whatever_is_next_to_alone_has_room() {
         let room = room();
-        room.set_unread(80 << 10);
+        room.set_unread(Size::Large, 80 << 10);
         assert!(room.take(100 << 20, None).is_some());
-        room.set_unread((80 << 10) + 1);
+        room.set_unread(Size::Large, (80 << 10) + 1);
         assert!(room.take(100 << 20, None).is_none());
     }
 
     #[test]
     fn room_is_set_aside_for_those_who_wait_and_nobody_overtakes_them() {
         let room = room();
-        room.set_awaited(true);
-        assert!(room.take(1_000, None).is_none());
+        room.set_awaited(Size::Large, true);
+        assert!(room.take(3_000, None).is_none());
         assert!(room.take(999, None).is_some());
         let aside = room.hold(6 << 20);
-        room.set_unread(9 << 20);
+        room.set_unread(Size::Large, 9 << 20);
         assert!(room.take(6 << 20, Some(aside)).is_some());
         // Its answer is larger than it was.
         let aside = room.hold(6 << 20);
         assert!(room.take((6 << 20) + 1, Some(aside)).is_none());
-        assert_eq!(room.0.held.get(), 0);
+        assert_eq!(room.count(Size::Large).held.get(), 0);
+    }
+
+    #[test]
+    fn middling_answers_do_not_wait_for_large_ones() {
+        let room = room();
+        room.set_unread(Size::Large, 10 << 20);
+        room.set_awaited(Size::Large, true);
+        assert!(room.take(3_000, None).is_none());
+        let some = room.take(2_999, None).expect("there is room");
+        assert!(room.take(2_100, None).is_none(), "beside that one");
+        room.set_awaited(Size::Middling, true);
+        drop(some);
+        assert!(room.take(1_000, None).is_none(), "others wait");
     }
 }

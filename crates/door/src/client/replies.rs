@@ -61,6 +61,7 @@ pub struct Replies {
     places: VecDeque<Reply>,
     /// The bytes of those that are here.
     here_bytes: usize,
+    here_large_bytes: usize,
     /// The bytes of the commands that are not answered.
     under_way_bytes: usize,
     /// So many commands may be unanswered at present.
@@ -76,6 +77,8 @@ pub struct Replies {
     /// The memory of these, and of those that are being sent: how much of each is not taken, and its bytes.
     memory: VecDeque<(usize, usize)>,
     memory_bytes: usize,
+    /// Those of large ones, in one piece.
+    large_bytes: usize,
     /// The lengths of the pieces that are being sent.
     sending: VecDeque<usize>,
     sending_bytes: usize,
@@ -88,6 +91,7 @@ impl Default for Replies {
         Replies {
             places: VecDeque::new(),
             here_bytes: 0,
+            here_large_bytes: 0,
             under_way_bytes: 0,
             window: UNANSWERED_FIRST,
             expected_bytes: 0,
@@ -96,6 +100,7 @@ impl Default for Replies {
             closed: VecDeque::new(),
             memory: VecDeque::new(),
             memory_bytes: 0,
+            large_bytes: 0,
             sending: VecDeque::new(),
             sending_bytes: 0,
             taken_bytes: 0,
@@ -109,8 +114,13 @@ impl Replies {
         self.due_bytes() + self.here_bytes
     }
 
+    /// … of large ones.
+    pub fn unsent_large_bytes(&self) -> usize {
+        self.here_large_bytes + self.large_bytes
+    }
+
     /// … of those that no other reply keeps from going.
-    fn due_bytes(&self) -> usize {
+    pub fn due_bytes(&self) -> usize {
         self.open.len() + self.memory_bytes
     }
 
@@ -140,7 +150,7 @@ impl Replies {
     /// A reply that is here at once.
     pub fn put(&mut self, bytes: Vec<u8>) {
         self.expect(bytes.len());
-        self.here_bytes += bytes.len();
+        self.come(bytes.len());
         self.places.push_back(Reply::Here(bytes));
     }
 
@@ -177,10 +187,23 @@ impl Replies {
             None => Reply::Never,
             Some(bytes) if is_wanted => {
                 self.here_bytes += bytes.len();
+                self.here_large_bytes += of_large(bytes.len());
                 Reply::Here(bytes)
             }
             Some(_) => Reply::Here(Vec::new()),
         };
+    }
+
+    /// Counts a reply that is here.
+    fn come(&mut self, bytes: usize) {
+        self.here_bytes += bytes;
+        self.here_large_bytes += of_large(bytes);
+    }
+
+    /// Counts a reply that is on its way now.
+    fn go(&mut self, bytes: usize) {
+        self.here_bytes -= bytes;
+        self.here_large_bytes -= of_large(bytes);
     }
 
     /// Takes note of how large a reply was.
@@ -195,6 +218,7 @@ impl Replies {
             for reply in &mut self.places {
                 if let Reply::Here(bytes) = reply {
                     self.here_bytes -= bytes.len();
+                    self.here_large_bytes -= of_large(bytes.len());
                     self.open.append(bytes);
                 }
             }
@@ -204,7 +228,7 @@ impl Replies {
                 Reply::Awaited { .. } => return Settled::Waits,
                 Reply::Here(bytes) => {
                     let mut bytes = std::mem::take(bytes);
-                    self.here_bytes -= bytes.len();
+                    self.go(bytes.len());
                     if bytes.len() >= ALONE_BYTES {
                         self.close();
                         self.open = bytes;
@@ -217,7 +241,7 @@ impl Replies {
                 }
                 Reply::Never => {
                     self.places.clear();
-                    self.here_bytes = 0;
+                    (self.here_bytes, self.here_large_bytes) = (0, 0);
                     self.under_way_bytes = 0;
                     return Settled::Never;
                 }
@@ -237,6 +261,7 @@ impl Replies {
         let bytes = std::mem::take(&mut self.open);
         self.memory.push_back((bytes.len(), bytes.len()));
         self.memory_bytes += bytes.len();
+        self.large_bytes += of_large(bytes.len());
         self.closed.push_back(Slice::from_vec(bytes));
     }
 
@@ -281,8 +306,17 @@ impl Replies {
             }
             taken -= *left;
             self.memory_bytes -= *bytes;
+            self.large_bytes -= of_large(*bytes);
             self.memory.pop_front();
         }
+    }
+}
+
+/// The bytes of a block of memory, if it counts as a large reply.
+fn of_large(bytes: usize) -> usize {
+    match bytes >= host::LARGE_ANSWER_BYTES {
+        true => bytes,
+        false => 0,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ops::Time;
+use ops::{LENT_BYTES_MAX, Time};
 
 use super::Door;
 use crate::answers::error;
@@ -10,7 +10,7 @@ use crate::client::{Client, WaitsFor};
 use crate::large::Large;
 
 /// The unfinished requests of all clients together, in bytes.
-const INPUT_BYTES_MAX: usize = 256 << 20;
+const INPUT_BYTES_MAX: usize = 320 << 20;
 const TOO_MANY_BYTES: &str = "ERR too many bytes of unfinished requests at this node";
 /// While anybody waits, it is looked so often for clients that keep room and are slow.
 const SLOW_EVERY: Duration = Duration::from_secs(1);
@@ -63,14 +63,19 @@ impl Door {
             client.claimed = wants;
         }
         let was_in_line = std::mem::replace(&mut client.is_in_line, !is_granted);
+        if client.is_in_line || client.waits_for_us() {
+            // It cannot send now, so it is not judged by what it had sent before.
+            client.had_received = None;
+        }
         if was_in_line && is_granted {
             self.claims.leave_line(id);
         }
         if self.input_bytes <= INPUT_BYTES_MAX {
             return;
         }
+        let may_send = |client: &Client| !client.waits_for_us() && !client.is_in_line;
         let others = self.clients.iter().filter(|(_, client)| {
-            !client.is_ending() && !client.waits_for_us() && client.counted >= FEW_BYTES
+            !client.is_ending() && may_send(client) && client.counted >= FEW_BYTES
         });
         if let Some((id, _)) = others.min_by_key(|(_, client)| client.received_at) {
             self.end_for_bytes(*id);
@@ -117,12 +122,23 @@ impl Door {
                 slow.push((*id, client.claimed));
             }
         }
+        self.claims.on_look();
         for (id, claimed) in slow {
             self.claims.on_kept(claimed);
             tracing::warn!(
                 "a client of keys has begun a large request and sends it too slowly, while others wait: it is disconnected"
             );
             self.end_for_bytes(id);
+        }
+    }
+
+    /// While others stand in line, whoever claims nothing yet is received in small pieces: ten thousand that come to the line have little each.
+    pub(super) fn receive_bytes_max(&self, id: u64) -> usize {
+        let client = self.clients.get(&id);
+        let has_room = client.is_some_and(|client| self.claims.are_needed(client.claimed));
+        match has_room || !self.claims.are_waited_for() {
+            true => LENT_BYTES_MAX,
+            false => LENT_BYTES_MAX / 8,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  another's command waits for room ─▶ who holds more than 1 MiB and takes less than 1 MiB in 5 s is closed
-//!  256 MiB                          ─▶ who holds the most is closed
+//!  320 MiB                          ─▶ who holds the most is closed
 //! ```
 //!
 //! Replies from 64 KiB on are made once they have room below that bound (`host::Bounds`), so that it is passed by small ones alone, of very many clients.
@@ -15,7 +15,7 @@ use super::Door;
 use crate::client::Client;
 
 /// The bytes of replies that clients have not taken, of all together.
-const UNSENT_BYTES_MAX: usize = 256 << 20;
+const UNSENT_BYTES_MAX: usize = 320 << 20;
 /// While a command waits for room, clients are looked at so often …
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// … and a look that comes so much later finds what could not be sent meanwhile, as where the process stood still.
@@ -33,7 +33,7 @@ impl Door {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        count(client, &mut self.unsent_bytes);
+        count(client, &mut self.unsent_bytes, &mut self.unsent_large_bytes);
         if self.unsent_bytes <= UNSENT_BYTES_MAX {
             return;
         }
@@ -43,7 +43,7 @@ impl Door {
             .max_by_key(|(_, client)| client.counted_unsent);
         if let Some(id) = most.map(|(id, _)| *id) {
             tracing::warn!(
-                "clients of keys have not read 256 MiB of replies: the one who has read the least is disconnected"
+                "clients of keys have not read 320 MiB of replies: the one who has read the least is disconnected"
             );
             self.close_at_once(id);
         }
@@ -60,10 +60,15 @@ impl Door {
     pub(super) fn count_ready(&mut self) {
         for id in &self.ready {
             if let Some(client) = self.clients.get_mut(id) {
-                count(client, &mut self.unsent_bytes);
+                count(client, &mut self.unsent_bytes, &mut self.unsent_large_bytes);
             }
         }
-        self.host.hold_unread(self.unsent_bytes);
+        self.tell_unread();
+    }
+
+    pub(super) fn tell_unread(&mut self) {
+        let of_large = self.unsent_large_bytes;
+        self.host.hold_unread(self.unsent_bytes, of_large);
     }
 
     /// Closes clients that hold many replies and do not take them, while others wait for theirs.
@@ -81,7 +86,7 @@ impl Door {
         let mut over = Vec::new();
         for (id, client) in &mut self.clients {
             match client.takes_since {
-                Some((since, before)) if client.unsent_bytes() > HELD_BYTES => {
+                Some((since, before)) if client.due_bytes() > HELD_BYTES => {
                     if client.taken_bytes() - before >= TAKEN_BYTES {
                         begin(client, now);
                     } else if now >= since + WITHIN {
@@ -104,7 +109,7 @@ impl Door {
 
     /// Looks again in a while, as long as a command waits for room. The host knows what is unread.
     pub(super) fn look_at_unread(&mut self, now: Time) {
-        self.host.hold_unread(self.unsent_bytes);
+        self.tell_unread();
         match (self.host.waits_for_room(), self.unread_at) {
             (false, _) => self.unread_at = None,
             (true, None) => {
@@ -120,12 +125,16 @@ impl Door {
 
 /// From now on it is seen how much this client takes, if it holds much.
 fn begin(client: &mut Client, now: Time) {
-    let holds = client.unsent_bytes() > HELD_BYTES;
+    // A reply before which another is to come cannot be taken.
+    let holds = client.due_bytes() > HELD_BYTES;
     client.takes_since = holds.then(|| (now, client.taken_bytes()));
 }
 
-fn count(client: &mut Client, all: &mut usize) {
+fn count(client: &mut Client, all: &mut usize, of_large: &mut usize) {
     let unsent = client.unsent_bytes();
     let counted = std::mem::replace(&mut client.counted_unsent, unsent);
     *all = *all - counted + unsent;
+    let unsent = client.unsent_large_bytes();
+    let counted = std::mem::replace(&mut client.counted_unsent_large, unsent);
+    *of_large = *of_large - counted + unsent;
 }

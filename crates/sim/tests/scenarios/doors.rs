@@ -121,12 +121,13 @@ impl Street {
             compare_every: 500 * MS,
             ..Bounds::default()
         };
-        // In every fourth one commands wait for room for their answers, and in none of those with doors of little room.
-        let bounds = match seed % 4 != 2 {
+        // In every second pair commands wait for room for their answers.
+        let bounds = match seed % 4 < 2 {
             true => bounds,
             false => Bounds {
-                answers_bytes_max: 2_000,
-                large_answer_bytes: 100,
+                answers_bytes_max: [1_000, 2_000],
+                counted_answer_bytes: 100,
+                large_answer_bytes: 200,
                 ..bounds
             },
         };

@@ -249,8 +249,9 @@ fn guest(seed: u64) -> Guest {
             // In one half of the seeds rows are fetched each time, in the other some are kept.
             kept_bytes_max: 2_000 * (seed % 2) as usize,
             // In one half of each of these commands wait for room for their answers.
-            answers_bytes_max: [192 << 20, 600][(seed / 2 % 2) as usize],
-            large_answer_bytes: [64 << 10, 100][(seed / 2 % 2) as usize],
+            answers_bytes_max: [[1 << 30; 2], [300, 600]][(seed / 2 % 2) as usize],
+            counted_answer_bytes: [64 << 10, 100][(seed / 2 % 2) as usize],
+            large_answer_bytes: [1 << 20, 200][(seed / 2 % 2) as usize],
             flush_bytes: 6_000,
             flush_after: 2 * SECOND,
             piece_bytes: 300,

@@ -22,7 +22,7 @@ fn street(seed: u64) -> Street {
     let bounds = Bounds {
         // In one half of the seeds its rows are fetched each time.
         kept_bytes_max: (8 << 20) * (seed % 2) as usize,
-        answers_bytes_max: ANSWERS_BYTES,
+        answers_bytes_max: [1 << 20, ANSWERS_BYTES],
         ..Bounds::default()
     };
     let ahead = Ahead {

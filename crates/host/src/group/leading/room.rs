@@ -17,7 +17,7 @@ use super::executing::Round;
 use super::fetching::Waiting;
 use crate::bounds::Bounds;
 use crate::machine::Outcome;
-use crate::room::Held;
+use crate::room::{Held, Room, Size};
 
 /// By the number of their calls. ‡ Their rows are not kept: many would take more than the answers that have no room.
 #[derive(Default)]
@@ -43,8 +43,14 @@ impl Roomless {
         self.queue.insert(at, waiting);
     }
 
-    fn pop(&mut self) -> Option<Waiting> {
-        let first = self.queue.pop_front()?;
+    /// The place of the first one whose answer is of this size.
+    fn first(&self, size: Size, room: &Room) -> Option<usize> {
+        let is_of_it = |waiting: &Waiting| room.size_of(waiting.asks.bytes) == size;
+        self.queue.iter().position(is_of_it)
+    }
+
+    fn pop(&mut self, size: Size, room: &Room) -> Option<Waiting> {
+        let first = self.queue.remove(self.first(size, room)?)?;
         self.bytes -= first.call.command.bytes();
         Some(first)
     }
@@ -91,13 +97,14 @@ impl Leading {
             bytes,
             set_aside: None,
         };
-        self.room.set_awaited(true);
+        self.room.set_awaited(self.room.size_of(bytes), true);
         self.roomless.put(waiting);
     }
 
-    /// The first command that waits for room: when it came, and how much it needs.
-    pub fn waits_for_room(&self) -> Option<(Time, usize)> {
-        let first = self.roomless.queue.front()?;
+    /// The first command that waits for room for an answer of this size: when it came, and how much it needs.
+    pub fn waits_for_room(&self, size: Size) -> Option<(Time, usize)> {
+        let first = self.roomless.first(size, &self.room)?;
+        let first = self.roomless.queue.get(first)?;
         Some((first.call.since, first.asks.bytes))
     }
 
@@ -108,8 +115,8 @@ impl Leading {
     }
 
     /// Sets room aside for the first command that waits for it, and executes that one in this round.
-    pub fn let_in(&mut self) {
-        if let Some(mut first) = self.roomless.pop() {
+    pub fn let_in(&mut self, size: Size) {
+        if let Some(mut first) = self.roomless.pop(size, &self.room) {
             first.asks.set_aside = Some(self.room.hold(first.asks.bytes));
             self.fetched.push_back(first);
         }

@@ -94,7 +94,8 @@ struct Scene {
 /// There is room for 10,000 bytes, and an answer of 1,000 is large.
 fn scene() -> Scene {
     let bounds = Bounds {
-        answers_bytes_max: 10_000,
+        answers_bytes_max: [0, 10_000],
+        counted_answer_bytes: 1_000,
         large_answer_bytes: 1_000,
         ..Bounds::default()
     };
@@ -155,15 +156,15 @@ impl Scene {
 
     /// One round, as the host has it, in which all that was executed is chosen. The names that are answered.
     fn round(&mut self) -> String {
-        self.leading.room.set_unread(self.unread);
-        while let Some((_, bytes)) = self.leading.waits_for_room() {
+        self.leading.room.set_unread(Size::Large, self.unread);
+        while let Some((_, bytes)) = self.leading.waits_for_room(Size::Large) {
             if !self.leading.room.has(bytes) {
                 break;
             }
-            self.leading.let_in();
+            self.leading.let_in(Size::Large);
         }
-        if self.leading.waits_for_room().is_none() {
-            self.leading.room.set_awaited(false);
+        if self.leading.waits_for_room(Size::Large).is_none() {
+            self.leading.room.set_awaited(Size::Large, false);
         }
         let mut out = Out::default();
         let (core, keeping) = (&self.core, &self.keeping);
@@ -287,7 +288,7 @@ fn who_waits_for_room_when_a_reign_ends_waits_as_others_do() {
     scene.ask(b'c', 2, 2_000, true);
     assert_eq!(scene.round(), "");
     scene.leading.on_deposed(scene.now, STREAM);
-    assert_eq!(scene.leading.waits_for_room(), None);
+    assert_eq!(scene.leading.waits_for_room(Size::Large), None);
     let waiting = scene.leading.waiting.iter();
     let numbers: Vec<u64> = waiting.map(|waiting| waiting.number).collect();
     assert_eq!(numbers, [1, 2, 3]);
@@ -309,8 +310,8 @@ fn who_was_let_in_keeps_the_room_and_gives_it_back_when_his_reign_ends() {
     scene.ask(b'a', 1, 6_000, false);
     assert_eq!(scene.round(), "");
     scene.unread = 0;
-    scene.leading.room.set_unread(0);
-    scene.leading.let_in();
+    scene.leading.room.set_unread(Size::Large, 0);
+    scene.leading.let_in(Size::Large);
     assert!(!scene.leading.room.has(5_000), "it is set aside");
     scene.leading.on_deposed(scene.now, STREAM);
     assert!(scene.leading.room.has(10_000));
