@@ -5,6 +5,7 @@ use paxos::mutation::{self, Mutation};
 use resp::{Decoder, Protocol, Value};
 
 use crate::client::BULK_BYTES_MAX;
+use crate::rooms::Hold;
 
 /// How the replies become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct Spread {
     pub until: u16,
     replies: Vec<Value>,
     has_none: bool,
+    /// Room for what the groups tell, until that is one reply.
+    _hold: Option<Hold>,
 }
 
 /// The cursor at which a scan of this slot begins.
@@ -55,7 +58,7 @@ pub fn slot_at(cursor: u64) -> u16 {
 }
 
 impl Spread {
-    pub fn new(left: usize, joins: Joins, protocol: Protocol) -> Spread {
+    pub fn new(left: usize, joins: Joins, protocol: Protocol, hold: Option<Hold>) -> Spread {
         Spread {
             left,
             joins,
@@ -64,7 +67,13 @@ impl Spread {
             until: kv::SLOTS - 1,
             replies: Vec::new(),
             has_none: false,
+            _hold: hold,
         }
+    }
+
+    /// Whether so many groups tell much for a reply.
+    pub fn is_large(groups: usize, joins: Joins) -> bool {
+        groups > 1 && joins == Joins::Items
     }
 
     /// Takes a group's reply; `None` if nobody knows it. True once all are here.
@@ -138,7 +147,7 @@ mod tests {
     use super::*;
 
     fn joined(joins: Joins, replies: &[&[u8]]) -> Option<Value> {
-        let mut spread = Spread::new(replies.len(), joins, Protocol::Resp2);
+        let mut spread = Spread::new(replies.len(), joins, Protocol::Resp2, None);
         spread.then = Some(cursor_at(9));
         for reply in replies {
             spread.take(Some(reply));

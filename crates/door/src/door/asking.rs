@@ -19,6 +19,9 @@ use crate::spread::{Joins, Spread, cursor_at, slot_at};
 /// Keys whose deadline has passed are looked for so often, in some slots of each group.
 const EXPIRE_EVERY: Duration = Duration::from_millis(100);
 
+/// The line for commands to all groups: no group has this name.
+const ALL_GROUPS: &str = "";
+
 impl Door {
     /// Where this slot is served, if that is not here.
     pub(super) fn redirect(&self, slot: u16) -> Option<Value> {
@@ -194,6 +197,13 @@ impl Door {
             led = at.map(|(name, _)| name).into_iter().collect();
         }
         let protocol = client.protocol;
+        // ‡ One such command at a time: nobody counts what some groups have told while others have not, and two that hold it could wait for each other.
+        let bytes = self.bounds.group_bytes_max;
+        let is_large = Spread::is_large(led.len(), joins);
+        if is_large && !self.rooms.admits(ALL_GROUPS, id, bytes) {
+            return Next::Waits(WaitsFor::Room);
+        }
+        let hold = is_large.then(|| self.rooms.hold(ALL_GROUPS, bytes));
         let number = client.await_answer(0);
         // ‡ No group has this name: what follows waits for all of them.
         client.group = Some(String::new());
@@ -203,7 +213,7 @@ impl Door {
             return Next::Taken;
         }
         let bytes = order::run(Protocol::Resp2, ByMap::default(), words.iter().copied());
-        let mut spread = Spread::new(led.len(), joins, protocol);
+        let mut spread = Spread::new(led.len(), joins, protocol, hold);
         spread.then = then;
         spread.until = until;
         self.spreads.insert((id, number), spread);
