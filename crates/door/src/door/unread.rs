@@ -1,7 +1,7 @@
 //! Replies that clients have not taken: how many bytes they are, and which clients have to go for them.
 //!
 //! ```text
-//!  another's command waits for room ─▶ who holds more than 1 MiB and takes less than 1 MiB in 5 s is closed
+//!  another's command waits for room ─▶ who holds more than 1 MiB and takes less than 512 KiB in 5 s is closed
 //!  320 MiB                          ─▶ who holds the most is closed
 //! ```
 //!
@@ -23,7 +23,7 @@ const LATE_AFTER: Duration = Duration::from_secs(1);
 /// Whoever holds more than this …
 const HELD_BYTES: usize = 1 << 20;
 /// … has to take as much as this …
-const TAKEN_BYTES: u64 = 1 << 20;
+const TAKEN_BYTES: u64 = 512 << 10;
 /// … within so long.
 const WITHIN: Duration = Duration::from_secs(5);
 
@@ -100,7 +100,7 @@ impl Door {
             // Whoever waits for what he keeps himself may read it later.
             if self.host.others_wait_for_room(id) {
                 tracing::warn!(
-                    "a client of keys has taken less than 1 MiB of its replies within 5 s, which others wait for: it is disconnected"
+                    "a client of keys has taken less than 512 KiB of its replies within 5 s, which others wait for: it is disconnected"
                 );
                 self.close_at_once(id);
             }

@@ -234,6 +234,7 @@ impl Leading {
             return;
         }
         self.reign = None;
+        self.roomless.begin_anew(now);
         if !mutation::is(Mutation::HostKeepsOverlay) {
             self.overlay = Overlay::default();
         }

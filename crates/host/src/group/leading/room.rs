@@ -60,6 +60,13 @@ impl Roomless {
         self.bytes = self.queue.iter().map(|w| w.call.command.bytes()).sum();
     }
 
+    /// They wait for a leader from now on, and no longer for room.
+    pub fn begin_anew(&mut self, now: Time) {
+        for waiting in &mut self.queue {
+            waiting.call.since = now;
+        }
+    }
+
     pub fn take_all(&mut self) -> VecDeque<Waiting> {
         std::mem::take(self).queue
     }

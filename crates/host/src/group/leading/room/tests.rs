@@ -297,7 +297,10 @@ fn who_waits_for_room_when_a_reign_ends_waits_as_others_do() {
     assert_eq!(scene.round(), "");
     scene.unread = 5_000;
     assert_eq!(scene.round(), "ac");
+    // It is held for a leader from now on, however long it waited for room.
+    scene.now += super::super::HOLD;
     scene.leading.on_deposed(scene.now, STREAM);
+    assert_eq!(scene.round(), "");
     scene.now += super::super::HOLD;
     assert!(scene.round().contains("NotLeader"));
     assert_eq!(scene.leading.deadline(), None);
