@@ -157,7 +157,34 @@ impl History {
                 .into_iter()
                 .eq(expected.values().cloned().map(Some))
         );
+        self.has_no_longer_keys(shelf);
         applied
+    }
+
+    /// Keys that are longer than a row's may be are nowhere, and bound ranges as others do.
+    fn has_no_longer_keys(&self, shelf: &dyn Shelf) {
+        let expected = self.rows(shelf.applied());
+        let Some(middle) = expected.keys().nth(expected.len() / 2) else {
+            return;
+        };
+        let long = [&middle[..], &vec![0; 80_000]].concat();
+        let read = shelf.read(&[&long, middle]).expect("it reads");
+        assert_eq!(read.values, [None, expected.get(middle).cloned()]);
+        let max = PageBounds {
+            rows_max: 7,
+            bytes_max: 4000,
+        };
+        let behind = shelf.scan(Bound::Included(&long), Bound::Unbounded, max);
+        let behind = behind.expect("it reads").rows;
+        let next = expected.range::<[u8], _>((Bound::Excluded(&long[..]), Bound::Unbounded));
+        assert_eq!(
+            behind.first().map(|(key, _)| key),
+            next.into_iter().next().map(|(key, _)| key)
+        );
+        let snapshot = shelf.snapshot();
+        let before = snapshot.scan_back(Bound::Unbounded, Bound::Excluded(&long), max);
+        let before = before.expect("it reads").rows;
+        assert_eq!(before.first().map(|(key, _)| key), Some(middle));
     }
 }
 

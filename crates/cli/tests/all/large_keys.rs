@@ -42,6 +42,16 @@ fn a_value_of_64_mib_is_set_and_one_that_is_longer_is_refused() {
     assert!(client.told(&["GETSET", "{x}", "short"]) == Value::bulk(small.as_str()));
     assert_eq!(client.told(&["GET", "{x}"]), Value::bulk("short"));
 
+    // Keys that are longer than any row's are nowhere, and looking for them harms nothing.
+    let long = value(5, 70_000);
+    for command in ["GET", "EXISTS", "DEL", "TYPE", "STRLEN", "LLEN"] {
+        let told = client.told(&[command, &long]);
+        assert!(!matches!(told, Value::Error(_)), "{command}: {told:?}");
+    }
+    let refused = client.told(&["SET", &long, "1"]);
+    assert!(error_of(&refused).contains("too long"), "{refused:?}");
+    assert_eq!(client.told(&["GET", &long]), Value::Null);
+
     // Words of others are shorter, and the connection stays.
     let mut link = client.link_for("{x}");
     let seven = value(3, 7 << 20);

@@ -9,7 +9,9 @@ use super::merged::Merged;
 use super::snapshots::Reading;
 use super::unflushed::Within;
 use super::{ROW, Tree, row};
-use crate::{Applied, Cursor, Page, PageBounds, ShelfError, Snapshot, is_empty_range, is_full};
+use crate::{
+    Applied, Cursor, KEY_BYTES_MAX, Page, PageBounds, ShelfError, Snapshot, is_empty_range, is_full,
+};
 
 pub(super) struct Rows<'a> {
     pub tree: &'a Tree,
@@ -23,7 +25,8 @@ impl Snapshot for Rows<'_> {
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ShelfError> {
         let state = &self.reading.state;
-        if state.forgotten.covers(key) {
+        // ‡ No row has a longer key, and the tree does not take one to look for.
+        if key.len() > KEY_BYTES_MAX || state.forgotten.covers(key) {
             return Ok(None);
         }
         let guarded = &self.tree.guarded;
@@ -112,14 +115,25 @@ impl Rows<'_> {
     }
 }
 
+/// As much of a key as a row's may have. The rows before and behind the key are those up to this and behind it.
+fn longest(key: &[u8]) -> &[u8] {
+    key.get(..KEY_BYTES_MAX).unwrap_or(key)
+}
+
 /// Bounds among all that a tree has.
 fn stored(from: Bound<&[u8]>, to: Bound<&[u8]>, is_back: bool) -> Within {
     let from = match from {
         Bound::Unbounded => Bound::Included(vec![ROW]),
+        Bound::Included(key) | Bound::Excluded(key) if key.len() > KEY_BYTES_MAX => {
+            Bound::Excluded(row(longest(key)))
+        }
         bound => bound.map(row),
     };
     let to = match to {
         Bound::Unbounded => Bound::Excluded(vec![ROW + 1]),
+        Bound::Included(key) | Bound::Excluded(key) if key.len() > KEY_BYTES_MAX => {
+            Bound::Included(row(longest(key)))
+        }
         bound => bound.map(row),
     };
     Within { from, to, is_back }
