@@ -19,7 +19,7 @@ use crate::large::{Large, VALUE_BYTES_MAX};
 use crate::unanswered::Unanswered;
 use replies::{Replies, Settled};
 
-pub use replies::UnderWay;
+pub use replies::{Sized, UnderWay};
 pub use transaction::Transaction;
 
 /// The longest argument of a command whose value does not go ahead: all that it writes has room in one frame.
@@ -109,7 +109,7 @@ pub struct Client {
     pub had_received: Option<u64>,
     /// The bytes of replies that its door has counted.
     pub counted_unsent: usize,
-    pub counted_unsent_large: usize,
+    pub counted_sized: Sized,
     /// Its door looks whether it takes the replies that it holds, if these are many: since when, and the bytes that it had taken then.
     pub takes_since: Option<(Time, u64)>,
     parser: Option<Parser>,
@@ -153,7 +153,7 @@ impl Client {
             received_at: Time::ZERO,
             had_received: None,
             counted_unsent: 0,
-            counted_unsent_large: 0,
+            counted_sized: [0; 2],
             takes_since: None,
             parser: Some(Parser::new(limits())),
             replies: Replies::default(),
@@ -228,9 +228,9 @@ impl Client {
         self.replies.unsent_bytes()
     }
 
-    /// … of large ones.
-    pub fn unsent_large_bytes(&self) -> usize {
-        self.replies.unsent_large_bytes()
+    /// … of middling replies, and of large ones.
+    pub fn unsent_sized(&self) -> Sized {
+        self.replies.unsent_sized()
     }
 
     /// … that it could take now: no other reply is before them.

@@ -26,7 +26,7 @@ use crate::answers::server::Settings;
 use crate::askers::Askers;
 use crate::bounds::Bounds;
 use crate::claims::Claims;
-use crate::client::{Client, UnderWay, WaitsFor};
+use crate::client::{Client, Sized, UnderWay, WaitsFor};
 use crate::counts::Counts;
 use crate::groups::Groups;
 use crate::guard::Guard;
@@ -153,8 +153,8 @@ pub struct Door {
     /// The bytes of all clients' unfinished requests.
     input_bytes: usize,
     unsent_bytes: usize,
-    /// Those of large replies.
-    unsent_large_bytes: usize,
+    /// Those of middling replies, and of large ones.
+    unsent_sized: Sized,
     /// While a command waits for room: when it is looked which clients take their replies.
     unread_at: Option<Time>,
     settings: Settings,
@@ -216,7 +216,7 @@ impl Door {
             slow_at: None,
             input_bytes: 0,
             unsent_bytes: 0,
-            unsent_large_bytes: 0,
+            unsent_sized: [0; 2],
             unread_at: None,
             settings: Settings::default(),
             system: config.system,
@@ -259,7 +259,9 @@ impl Door {
             self.input_bytes -= client.counted;
             self.claims.give(client.claimed);
             self.unsent_bytes -= client.counted_unsent;
-            self.unsent_large_bytes -= client.counted_unsent_large;
+            for (all, counted) in self.unsent_sized.iter_mut().zip(client.counted_sized) {
+                *all -= counted;
+            }
             self.count_gone(&client);
             if client.watches || client.unwatches.is_some() {
                 self.slots.watched.forget(id);

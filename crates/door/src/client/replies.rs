@@ -61,7 +61,7 @@ pub struct Replies {
     places: VecDeque<Reply>,
     /// The bytes of those that are here.
     here_bytes: usize,
-    here_large_bytes: usize,
+    here_sized: Sized,
     /// The bytes of the commands that are not answered.
     under_way_bytes: usize,
     /// So many commands may be unanswered at present.
@@ -74,11 +74,12 @@ pub struct Replies {
     open: Vec<u8>,
     /// The replies that are to be sent before these.
     closed: VecDeque<Slice>,
-    /// The memory of these, and of those that are being sent: how much of each is not taken, and its bytes.
-    memory: VecDeque<(usize, usize)>,
+    /// The memory of these, and of those that are being sent: how much of each is not taken, its bytes, and whether it is one
+    /// reply, which is not small.
+    memory: VecDeque<(usize, usize, bool)>,
     memory_bytes: usize,
-    /// Those of large ones, in one piece.
-    large_bytes: usize,
+    /// Those of replies that are not small.
+    memory_sized: Sized,
     /// The lengths of the pieces that are being sent.
     sending: VecDeque<usize>,
     sending_bytes: usize,
@@ -91,7 +92,7 @@ impl Default for Replies {
         Replies {
             places: VecDeque::new(),
             here_bytes: 0,
-            here_large_bytes: 0,
+            here_sized: [0; 2],
             under_way_bytes: 0,
             window: UNANSWERED_FIRST,
             expected_bytes: 0,
@@ -100,7 +101,7 @@ impl Default for Replies {
             closed: VecDeque::new(),
             memory: VecDeque::new(),
             memory_bytes: 0,
-            large_bytes: 0,
+            memory_sized: [0; 2],
             sending: VecDeque::new(),
             sending_bytes: 0,
             taken_bytes: 0,
@@ -114,9 +115,10 @@ impl Replies {
         self.due_bytes() + self.here_bytes
     }
 
-    /// … of large ones.
-    pub fn unsent_large_bytes(&self) -> usize {
-        self.here_large_bytes + self.large_bytes
+    /// … of replies that are not small: of middling ones, and of large ones.
+    pub fn unsent_sized(&self) -> Sized {
+        let ([middling, large], memory) = (self.here_sized, self.memory_sized);
+        [middling + memory[0], large + memory[1]]
     }
 
     /// … of those that no other reply keeps from going.
@@ -187,7 +189,7 @@ impl Replies {
             None => Reply::Never,
             Some(bytes) if is_wanted => {
                 self.here_bytes += bytes.len();
-                self.here_large_bytes += of_large(bytes.len());
+                add(&mut self.here_sized, bytes.len());
                 Reply::Here(bytes)
             }
             Some(_) => Reply::Here(Vec::new()),
@@ -197,13 +199,13 @@ impl Replies {
     /// Counts a reply that is here.
     fn come(&mut self, bytes: usize) {
         self.here_bytes += bytes;
-        self.here_large_bytes += of_large(bytes);
+        add(&mut self.here_sized, bytes);
     }
 
     /// Counts a reply that is on its way now.
     fn go(&mut self, bytes: usize) {
         self.here_bytes -= bytes;
-        self.here_large_bytes -= of_large(bytes);
+        subtract(&mut self.here_sized, bytes);
     }
 
     /// Takes note of how large a reply was.
@@ -218,7 +220,7 @@ impl Replies {
             for reply in &mut self.places {
                 if let Reply::Here(bytes) = reply {
                     self.here_bytes -= bytes.len();
-                    self.here_large_bytes -= of_large(bytes.len());
+                    subtract(&mut self.here_sized, bytes.len());
                     self.open.append(bytes);
                 }
             }
@@ -231,8 +233,8 @@ impl Replies {
                     self.go(bytes.len());
                     if bytes.len() >= ALONE_BYTES {
                         self.close();
-                        self.open = bytes;
-                        self.close();
+                        add(&mut self.memory_sized, bytes.len());
+                        self.put_behind(bytes, true);
                     } else if self.open.is_empty() {
                         self.open = bytes;
                     } else {
@@ -241,7 +243,7 @@ impl Replies {
                 }
                 Reply::Never => {
                     self.places.clear();
-                    (self.here_bytes, self.here_large_bytes) = (0, 0);
+                    (self.here_bytes, self.here_sized) = (0, [0; 2]);
                     self.under_way_bytes = 0;
                     return Settled::Never;
                 }
@@ -259,9 +261,12 @@ impl Replies {
             return;
         }
         let bytes = std::mem::take(&mut self.open);
-        self.memory.push_back((bytes.len(), bytes.len()));
+        self.put_behind(bytes, false);
+    }
+
+    fn put_behind(&mut self, bytes: Vec<u8>, is_alone: bool) {
+        self.memory.push_back((bytes.len(), bytes.len(), is_alone));
         self.memory_bytes += bytes.len();
-        self.large_bytes += of_large(bytes.len());
         self.closed.push_back(Slice::from_vec(bytes));
     }
 
@@ -299,25 +304,44 @@ impl Replies {
         let mut taken = self.sending.pop_front().unwrap_or_default();
         self.sending_bytes -= taken;
         self.taken_bytes += taken as u64;
-        while let Some((left, bytes)) = self.memory.front_mut() {
+        while let Some((left, bytes, is_alone)) = self.memory.front_mut() {
             if *left > taken {
                 *left -= taken;
                 break;
             }
             taken -= *left;
             self.memory_bytes -= *bytes;
-            self.large_bytes -= of_large(*bytes);
+            if *is_alone {
+                subtract(&mut self.memory_sized, *bytes);
+            }
             self.memory.pop_front();
         }
     }
 }
 
-/// The bytes of a block of memory, if it counts as a large reply.
-fn of_large(bytes: usize) -> usize {
-    match bytes >= host::LARGE_ANSWER_BYTES {
-        true => bytes,
-        false => 0,
-    }
+/// Bytes of middling replies, and of large ones.
+pub type Sized = [usize; 2];
+
+/// The place of a reply's bytes; small ones have none.
+fn size_of(sized: &mut Sized, bytes: usize) -> Option<&mut usize> {
+    let [middling, large] = sized;
+    let of_it = match bytes >= host::LARGE_ANSWER_BYTES {
+        true => large,
+        false => middling,
+    };
+    (bytes >= ALONE_BYTES).then_some(of_it)
+}
+
+fn add(sized: &mut Sized, bytes: usize) {
+    size_of(sized, bytes)
+        .into_iter()
+        .for_each(|of_it| *of_it += bytes);
+}
+
+fn subtract(sized: &mut Sized, bytes: usize) {
+    size_of(sized, bytes)
+        .into_iter()
+        .for_each(|of_it| *of_it -= bytes);
 }
 
 #[cfg(test)]
@@ -438,6 +462,7 @@ mod tests {
         replies.settle();
         let all = expected.len();
         assert_eq!(replies.unsent_bytes(), all);
+        assert_eq!(replies.unsent_sized(), [64 << 10, (3 << 20) + (1 << 20)]);
         let (mut sent, mut taken, mut lengths) = (Vec::new(), 0, VecDeque::new());
         loop {
             while let Some(slices) = replies.take_output() {
@@ -467,6 +492,7 @@ mod tests {
         }
         assert!(sent == expected);
         assert_eq!((replies.unsent_bytes(), replies.sending_bytes), (0, 0));
+        assert_eq!(replies.unsent_sized(), [0; 2]);
         assert!(replies.are_over());
     }
 }

@@ -1,7 +1,7 @@
 //! Replies that clients have not taken: how many bytes they are, and which clients have to go for them.
 //!
 //! ```text
-//!  another's command waits for room ─▶ who holds more than 1 MiB and takes less than 512 KiB in 5 s is closed
+//!  another's command waits for room ─▶ who holds more than 64 KiB and takes less than 512 KiB in 5 s is closed
 //!  320 MiB                          ─▶ who holds the most is closed
 //! ```
 //!
@@ -12,7 +12,7 @@ use std::time::Duration;
 use ops::{ConnId, Op, Time};
 
 use super::Door;
-use crate::client::Client;
+use crate::client::{Client, Sized};
 
 /// The bytes of replies that clients have not taken, of all together.
 const UNSENT_BYTES_MAX: usize = 320 << 20;
@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// … and a look that comes so much later finds what could not be sent meanwhile, as where the process stood still.
 const LATE_AFTER: Duration = Duration::from_secs(1);
 /// Whoever holds more than this …
-const HELD_BYTES: usize = 1 << 20;
+const HELD_BYTES: usize = 64 << 10;
 /// … has to take as much as this …
 const TAKEN_BYTES: u64 = 512 << 10;
 /// … within so long.
@@ -33,7 +33,7 @@ impl Door {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        count(client, &mut self.unsent_bytes, &mut self.unsent_large_bytes);
+        count(client, &mut self.unsent_bytes, &mut self.unsent_sized);
         if self.unsent_bytes <= UNSENT_BYTES_MAX {
             return;
         }
@@ -60,15 +60,15 @@ impl Door {
     pub(super) fn count_ready(&mut self) {
         for id in &self.ready {
             if let Some(client) = self.clients.get_mut(id) {
-                count(client, &mut self.unsent_bytes, &mut self.unsent_large_bytes);
+                count(client, &mut self.unsent_bytes, &mut self.unsent_sized);
             }
         }
         self.tell_unread();
     }
 
     pub(super) fn tell_unread(&mut self) {
-        let of_large = self.unsent_large_bytes;
-        self.host.hold_unread(self.unsent_bytes, of_large);
+        let [middling, large] = self.unsent_sized;
+        self.host.hold_unread(middling, large);
     }
 
     /// Closes clients that hold many replies and do not take them, while others wait for theirs.
@@ -130,11 +130,13 @@ fn begin(client: &mut Client, now: Time) {
     client.takes_since = holds.then(|| (now, client.taken_bytes()));
 }
 
-fn count(client: &mut Client, all: &mut usize, of_large: &mut usize) {
+fn count(client: &mut Client, all: &mut usize, all_sized: &mut Sized) {
     let unsent = client.unsent_bytes();
     let counted = std::mem::replace(&mut client.counted_unsent, unsent);
     *all = *all - counted + unsent;
-    let unsent = client.unsent_large_bytes();
-    let counted = std::mem::replace(&mut client.counted_unsent_large, unsent);
-    *of_large = *of_large - counted + unsent;
+    let unsent = client.unsent_sized();
+    let counted = std::mem::replace(&mut client.counted_sized, unsent);
+    for ((all, counted), unsent) in all_sized.iter_mut().zip(counted).zip(unsent) {
+        *all = *all - counted + unsent;
+    }
 }
