@@ -5,7 +5,7 @@ use crate::client::UnderWay;
 /// The bounds of a door.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// What a client may have under way while nobody else asks for anything …
+    /// The commands that a client may have under way while nobody else asks for anything …
     pub alone: UnderWay,
     /// … and beside other clients, each of whom waits for what is before its own.
     pub beside: UnderWay,
@@ -15,7 +15,7 @@ pub struct Bounds {
     pub group_bytes_max: usize,
     /// A command of so many bytes or fewer needs no room in its group but for one more command.
     pub small_command_bytes: usize,
-    /// Requests of fewer bytes claim nothing. It is more than what is received at a time: nobody stands in line with something granted because of that.
+    /// Requests of fewer bytes claim nothing. It is more than what is received at a time: the first piece of a large request claims nothing by itself.
     pub claim_bytes_min: usize,
     /// A claim of more bytes is a large one.
     pub small_claim_bytes: usize,

@@ -8,8 +8,8 @@
 //! Requests of a MiB and smaller ones have room of their own: they do not stand behind those of 64 MiB. Where clients keep room and send nothing, those
 //! in line may be such as well: then whoever came last is the next.
 //!
-//! ‡ Whoever has room of one size has as much more of that size as it needs, at once: two that wait for each other's would wait for ever. Whoever goes over
-//! from small ones to large ones does wait, and those who have large room do not wait for it.
+//! ‡ A client with room of one size has as much more of that size as it needs, at once: two that wait for each other's would wait for ever. One that goes over
+//! from small to large does wait, and those with large room do not wait for it.
 
 use std::collections::VecDeque;
 
@@ -180,7 +180,7 @@ mod tests {
         assert!(all.iter().all(|id| claims.change(*id, 0, SOME)));
         assert!(!claims.change(1_000, 0, SOME));
         assert!(all.iter().all(|id| claims.change(*id, SOME, 5 * SOME)));
-        // What is larger has another line, which those in it do not hold up.
+        // Larger claims have another line, which those in the first do not hold up.
         assert!(claims.change(1_001, 0, LARGE) && claims.change(1_002, 0, LARGE));
         assert!(!claims.change(0, 5 * SOME, LARGE));
         assert!(claims.change(1_001, LARGE, LARGE + 1));

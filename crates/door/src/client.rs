@@ -43,7 +43,7 @@ pub enum Said {
     Later(u64),
 }
 
-/// What the next request of a client waits for. Nothing is received meanwhile.
+/// The reason why the next request of a client waits. Nothing is received meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
     /// All that was asked before it is to be answered.
@@ -170,7 +170,7 @@ impl Client {
         if self.is_ending {
             return;
         }
-        // What is done with is let go of now, and not with each request: what is behind it would be moved each time.
+        // Requests that are done with are let go of now, and not one by one: the bytes behind them would be moved each time.
         self.input.drain(..self.done);
         self.done = 0;
         if let Some(parser) = &self.parser {

@@ -246,7 +246,7 @@ impl Host {
         self.early.retain(|(_, ask)| is_other(ask));
     }
 
-    /// Whoever serves clients holds so many bytes that they have not taken: of middling answers, and of [large ones](crate::LARGE_ANSWER_BYTES). It says so
+    /// The door holds so many bytes that clients have not taken: of middling answers, and of [large ones](crate::LARGE_ANSWER_BYTES). It says so
     /// before each round: further answers have room beside these.
     pub fn hold_unread(&mut self, of_middling: usize, of_large: usize) {
         self.room.set_unread(Size::Middling, of_middling);

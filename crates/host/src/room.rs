@@ -75,7 +75,7 @@ impl Room {
         }
     }
 
-    /// Whoever serves clients holds so many bytes for them.
+    /// The door holds so many bytes for its clients.
     pub fn set_unread(&self, size: Size, bytes: usize) {
         self.count(size).unread.set(bytes);
     }

@@ -289,7 +289,7 @@ impl Parser {
         Ok(true)
     }
 
-    /// What came of a request that is too long.
+    /// Drops as much of a request that is too long as came.
     fn drop_on(&mut self, received: &[u8]) -> Result<Found<'static>, Wrong> {
         while let Some(left) = self.left.filter(|left| *left > 0) {
             let bulk = match self.bulk {

@@ -78,6 +78,9 @@ impl Door {
             !client.is_ending() && may_send(client) && client.counted >= FEW_BYTES
         });
         if let Some((id, _)) = others.min_by_key(|(_, client)| client.received_at) {
+            tracing::warn!(
+                "clients of keys have sent 320 MiB of requests that are not whole: the one who has sent nothing for the longest is disconnected"
+            );
             self.end_for_bytes(*id);
         }
     }
@@ -110,7 +113,7 @@ impl Door {
         let least = self.bounds.bytes_per_second_min;
         let mut slow = Vec::new();
         for (id, client) in &mut self.clients {
-            // Whoever stands in line cannot send.
+            // A client in line cannot send.
             let may_send = !client.is_in_line && !client.waits_for_us();
             let claims = may_send && self.claims.are_needed(client.claimed);
             let had = std::mem::replace(

@@ -1,11 +1,11 @@
 //! Replies that clients have not taken: how many bytes they are, and which clients have to go for them.
 //!
 //! ```text
-//!  another's command waits for room ─▶ who holds more than 64 KiB and takes less than 512 KiB in 5 s is closed
+//!  another's command waits for room ─▶ a client that holds more than 64 KiB and takes less than 512 KiB in 5 s is closed
 //!  320 MiB                          ─▶ who holds the most is closed
 //! ```
 //!
-//! Replies from 64 KiB on are made once they have room below that bound (`host::Bounds`), so that it is passed by small ones alone, of very many clients.
+//! Replies from 64 KiB on are made once they have room below that bound (`host::Bounds`): small ones alone pass it, of very many clients.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const UNSENT_BYTES_MAX: usize = 320 << 20;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// … and a look that comes so much later finds what could not be sent meanwhile, as where the process stood still.
 const LATE_AFTER: Duration = Duration::from_secs(1);
-/// Whoever holds more than this …
+/// A client that holds more than this …
 const HELD_BYTES: usize = 64 << 10;
 /// … has to take as much as this …
 const TAKEN_BYTES: u64 = 512 << 10;
@@ -97,7 +97,7 @@ impl Door {
             }
         }
         for id in over {
-            // Whoever waits for what he keeps himself may read it later.
+            // A client whose own command is the only one that waits may read later.
             if self.host.others_wait_for_room(id) {
                 tracing::warn!(
                     "a client of keys has taken less than 512 KiB of its replies within 5 s, which others wait for: it is disconnected"

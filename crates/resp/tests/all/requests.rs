@@ -111,7 +111,7 @@ fn what_an_argument_wants_is_known_before_it_comes() {
     let mut parser = Parser::new(Limits::default());
     assert_eq!(parser.next(b"*1048576\r\n"), Ok(Found::More));
     assert_eq!((parser.missing(10), parser.expected()), (0, 0));
-    // What it will have is known until it is whole.
+    // The bytes that it will have are known until it is whole.
     let mut parser = Parser::new(Limits::default());
     let mut received = b"*9\r\n$1000\r\n".to_vec();
     let expected = received.len() + 9 * 1016;

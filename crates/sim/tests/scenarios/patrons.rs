@@ -495,7 +495,7 @@ impl Patron {
         let wait = wait.expect("nothing is answered that was not asked");
         match wait {
             Wait::Aside => {
-                // Whoever was slow to send hears so wherever he stands, and his line ends.
+                // A client that was slow to send hears so wherever it stands, and its line ends.
                 let is_error = matches!(&value, Value::Error(why) if !is_refusal(why));
                 assert!(!is_error, "nobody refuses this: {value:?}");
             }

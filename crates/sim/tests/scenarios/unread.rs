@@ -114,7 +114,7 @@ pub fn all_of_a_pipeline_of_large_replies_are_given() {
     }
 }
 
-/// Whoever does not read is closed once others wait for what he keeps, and these are answered, as are small replies meanwhile.
+/// A client that does not read is closed once others wait for what it keeps, and these are answered, as are small replies meanwhile.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn who_asks_for_large_replies_and_reads_none_keeps_nobody_from_his() {
     for seed in 0..2 {
