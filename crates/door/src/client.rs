@@ -19,7 +19,7 @@ use crate::large::{Large, VALUE_BYTES_MAX};
 use crate::unanswered::Unanswered;
 use replies::{Replies, Settled};
 
-pub use replies::{Sized, UnderWay};
+pub use replies::{Most, Sized, UnderWay, Unread};
 pub use transaction::Transaction;
 
 /// The longest argument of a command whose value does not go ahead: all that it writes has room in one frame.
@@ -110,7 +110,7 @@ pub struct Client {
     /// The bytes of replies that its door has counted.
     pub counted_unsent: usize,
     pub counted_sized: Sized,
-    /// Its door looks whether it takes the replies that it holds, if these are many: since when, and the bytes that it had taken then.
+    /// Its door looks whether it takes the replies that it holds, if these are many: since when, and the bytes that it has taken once it took enough.
     pub takes_since: Option<(Time, u64)>,
     parser: Option<Parser>,
     replies: Replies,
@@ -239,7 +239,7 @@ impl Client {
     }
 
     /// Whether a further request is taken.
-    pub fn takes_more(&self, most: UnderWay) -> bool {
+    pub fn takes_more(&self, most: Most) -> bool {
         let goes_on = match self.waits_for {
             None | Some(WaitsFor::Rights) => true,
             Some(WaitsFor::Answers) => self.is_idle(),
@@ -248,17 +248,22 @@ impl Client {
         goes_on && !self.is_ending && self.large.is_none() && self.replies.have_room(most)
     }
 
-    /// Whether it is on us, and not on its client, that its request goes on.
-    pub fn waits_for_us(&self) -> bool {
-        self.large.is_some() || self.waits_for.is_some() || !self.is_idle()
+    /// Whether more is to be received, and is not yet asked for.
+    pub fn begins_to_receive(&mut self, most: Most) -> bool {
+        let waits = self.has_more || self.is_in_line || self.waits_for.is_some();
+        let may_receive = !waits && self.takes_more(most);
+        let begins = !self.is_receiving && may_receive;
+        self.is_receiving |= begins;
+        if !self.is_receiving {
+            // It cannot send now, so it is not judged by what it had sent before.
+            self.had_received = None;
+        }
+        begins
     }
 
-    /// Whether more is to be received, and is not yet asked for.
-    pub fn begins_to_receive(&mut self, most: UnderWay) -> bool {
-        let waits = self.has_more || self.is_in_line || self.waits_for.is_some();
-        let begins = !self.is_receiving && !waits && self.takes_more(most);
-        self.is_receiving |= begins;
-        begins
+    /// Whether it is on its client that something comes.
+    pub fn is_receiving(&self) -> bool {
+        self.is_receiving
     }
 
     /// Whether all that was asked is answered.
@@ -409,7 +414,10 @@ mod tests {
     #[test]
     fn a_client_whose_next_request_waits_is_not_read() {
         let mut client = client();
-        let most = crate::Bounds::default().alone;
+        let most = Most {
+            under_way: crate::Bounds::default().alone,
+            unread: Unread::default(),
+        };
         assert!(client.begins_to_receive(most));
         client.on_received(Time::ZERO, b"1234567890");
         let (parser, input, done) = client.take_input().expect("it is here");

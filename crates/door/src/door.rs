@@ -26,7 +26,7 @@ use crate::answers::server::Settings;
 use crate::askers::Askers;
 use crate::bounds::Bounds;
 use crate::claims::Claims;
-use crate::client::{Client, Sized, UnderWay, WaitsFor};
+use crate::client::{Client, Most, Sized, WaitsFor};
 use crate::counts::Counts;
 use crate::groups::Groups;
 use crate::guard::Guard;
@@ -232,12 +232,14 @@ impl Door {
         &self.host
     }
 
-    /// So much of a client may be under way.
-    fn under_way_max(&self, now: Time, id: u64) -> UnderWay {
-        match self.askers.others(id, now) {
+    /// So much a client may have under way, and unread.
+    fn most(&self, now: Time, id: u64) -> Most {
+        let under_way = match self.askers.others(id, now) {
             true => self.bounds.beside,
             false => self.bounds.alone,
-        }
+        };
+        let unread = self.unread_max();
+        Most { under_way, unread }
     }
 
     fn accept(&mut self, conn: ConnId, peer: String, by_handshake: Shown) {
@@ -257,7 +259,7 @@ impl Door {
         if let Some(client) = self.clients.remove(&id) {
             self.has_large_left |= client.large.is_some();
             self.input_bytes -= client.counted;
-            self.claims.give(client.claimed);
+            self.claims.give(id, client.claimed);
             self.unsent_bytes -= client.counted_unsent;
             for (all, counted) in self.unsent_sized.iter_mut().zip(client.counted_sized) {
                 *all -= counted;
@@ -285,8 +287,8 @@ impl Door {
             return;
         };
         self.taken_at = (self.system.now)(now);
-        let under_way_max = self.under_way_max(now, id);
-        let takes_more = |client: &Client| client.takes_more(under_way_max);
+        let most = self.most(now, id);
+        let takes_more = |client: &Client| client.takes_more(most);
         if let Some(client) = self.clients.get_mut(&id)
             && takes_more(client)
         {
@@ -365,7 +367,7 @@ impl Door {
 
     /// Sends what is answered, asks for more, and closes what is over.
     fn settle_client(&mut self, now: Time, id: u64) {
-        let under_way_max = self.under_way_max(now, id);
+        let most = self.most(now, id);
         self.count_unsent(id);
         let Some(client) = self.clients.get_mut(&id) else {
             return;
@@ -379,7 +381,7 @@ impl Door {
         if client.is_over() {
             self.ops.push_back(Op::Close { conn, flush: true });
             self.forget(id);
-        } else if client.begins_to_receive(under_way_max) {
+        } else if client.begins_to_receive(most) {
             let bytes_max = self.receive_bytes_max(id);
             self.ops.push_back(Op::ReceiveWhenThere { conn, bytes_max });
         }

@@ -13,12 +13,15 @@ pub struct Bounds {
     pub overlay_bytes_max: usize,
     /// Rows that are kept although the shelf has them: they were read or written lately. The groups that a node leads share it.
     pub kept_bytes_max: usize,
-    /// Commands that wait, in bytes, and how many: more are turned away.
+    /// Commands that wait, in bytes, and how many: more are turned away. ‡ Those that are put aside, and the most that a door has under way, are fewer.
     pub waiting_bytes_max: usize,
     pub waiting_max: usize,
     /// The answers that the groups of a node have made and not given, and those that clients have not read: one has room within these bytes before its
     /// command is done. First those that are not large, then the large ones.
     pub answers_bytes_max: [usize; 2],
+    /// The commands of all groups of a node that are put aside until others have read their answers, in bytes. Those beyond it wait as well, but whoever asked
+    /// counts them.
+    pub aside_bytes_max: usize,
     /// An answer of fewer bytes waits for no room: it is less than a connection's own buffers take.
     pub counted_answer_bytes: usize,
     /// An answer of so many bytes is a large one. Others do not wait for those.
@@ -60,10 +63,11 @@ impl Default for Bounds {
             unchosen_bytes_max: 16 << 20,
             overlay_bytes_max: 32 << 20,
             kept_bytes_max: 48 << 20,
-            waiting_bytes_max: 64 << 20,
+            waiting_bytes_max: 128 << 20,
             waiting_max: 65_536,
             // Three of the longest values.
             answers_bytes_max: [40 << 20, 193 << 20],
+            aside_bytes_max: 32 << 20,
             counted_answer_bytes: 64 << 10,
             large_answer_bytes: LARGE_ANSWER_BYTES,
             flush_bytes: 64 << 20,

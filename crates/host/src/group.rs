@@ -36,7 +36,7 @@ use crate::bounds::Bounds;
 use crate::intake::Intake;
 use crate::jobs::{self, Came, Look, Shelves};
 use crate::machine::{Command, Machine, Outcome};
-use crate::room::{Room, Size};
+use crate::room::{Aside, Room, Size};
 use comparing::Comparing;
 pub use comparing::Sum;
 use copying::{Copying, Progress};
@@ -59,16 +59,31 @@ const END_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// A disk on which nothing could be opened is looked at again after so long.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
+/// Whoever asks for a command.
+pub trait Caller: Send {
+    /// Hears what became of it.
+    fn reply(self: Box<Self>, outcome: Outcome);
+
+    /// The command is put aside, until others have read what they asked for. From now on its bytes are the host's to bound, and no longer the caller's.
+    fn put_aside(&mut self) {}
+}
+
+impl<F: FnOnce(Outcome) + Send> Caller for F {
+    fn reply(self: Box<Self>, outcome: Outcome) {
+        self(outcome);
+    }
+}
+
 /// Where a caller is told what became of his command.
-pub struct Replier(Box<dyn FnOnce(Outcome) + Send>);
+pub struct Replier(Box<dyn Caller>);
 
 impl Replier {
-    pub fn new(reply: impl FnOnce(Outcome) + Send + 'static) -> Replier {
-        Replier(Box::new(reply))
+    pub fn new(caller: impl Caller + 'static) -> Replier {
+        Replier(Box::new(caller))
     }
 
     pub(crate) fn reply(self, outcome: Outcome) {
-        (self.0)(outcome);
+        self.0.reply(outcome);
     }
 }
 
@@ -80,6 +95,20 @@ pub struct Call {
     pub since: Time,
     /// ‡ Calls of one order are executed in the order in which they came, though others wait for rows.
     pub order: Option<u64>,
+    /// It was put aside once: its bytes are counted in the host's room until it is answered or dropped.
+    pub(crate) aside: Option<Aside>,
+}
+
+impl Call {
+    /// Counts its bytes in the room for commands that are put aside, if it has any left, so that its caller counts them no longer.
+    pub(crate) fn put_aside(&mut self, room: &Room) {
+        if self.aside.is_none() {
+            self.aside = room.take_aside(self.command.bytes());
+            if self.aside.is_some() {
+                self.replier.0.put_aside();
+            }
+        }
+    }
 }
 
 /// Asks the shelf for something, now or once all is there that was chosen when it came.

@@ -253,6 +253,11 @@ impl Host {
         self.room.set_unread(Size::Large, of_large);
     }
 
+    /// The bytes of answers of middling size that a node has room for, and those of large ones.
+    pub fn answers_bytes_max(&self) -> [usize; 2] {
+        self.config.bounds.answers_bytes_max
+    }
+
     /// Whether a command waits until its answer has room.
     pub fn waits_for_room(&self) -> bool {
         SIZES
@@ -312,6 +317,7 @@ impl Host {
                 replier,
                 since,
                 order,
+                aside: None,
             }),
             What::Look { look, stale } => group.glance(Glance { look, since, stale }),
         }

@@ -45,7 +45,7 @@ pub use bounds::{Bounds, LARGE_ANSWER_BYTES};
 pub use filling::ROW as FILL_ROW;
 pub use frame::{Decoder, Frame, NoFrame, WRITES_BYTES_MAX};
 pub use group::Group;
-pub use group::{COPY_ROW, Replier};
+pub use group::{COPY_ROW, Caller, Replier};
 pub use host::{Ask, Host, HostConfig, What, Word};
 pub use jobs::{Look, Shelves};
 pub use machine::{Command, Machine, Outcome};

@@ -6,6 +6,8 @@
 //!                 └ large, and no room ─▶ thrown away: its command waits, and has room set aside when it is executed again
 //! ```
 //!
+//! Commands that wait for such room are put aside: they have room of their own, in which whoever asked no longer counts them.
+//!
 //! ‡ One thread has all groups of a host, and those who ask them: nobody takes room between a look and what follows it.
 
 use std::cell::Cell;
@@ -16,6 +18,9 @@ use crate::machine::Outcome;
 
 /// An answer has room, however large it is, beside others of this part of the room together: of 193 MiB, 1.5 MiB.
 const BESIDE_PART: usize = 128;
+
+/// A command that is put aside takes so many bytes beside its own.
+const ASIDE_BYTES: usize = 1 << 10;
 
 /// The two sizes of answers.
 pub(crate) const SIZES: [Size; 2] = [Size::Middling, Size::Large];
@@ -36,6 +41,8 @@ struct Counts {
     counted_bytes: usize,
     large_bytes: usize,
     sizes: [Count; 2],
+    aside_bytes_max: usize,
+    aside: Cell<usize>,
 }
 
 struct Count {
@@ -57,6 +64,8 @@ impl Room {
             counted_bytes: bounds.counted_answer_bytes,
             large_bytes: bounds.large_answer_bytes,
             sizes: bounds.answers_bytes_max.map(count),
+            aside_bytes_max: bounds.aside_bytes_max,
+            aside: Cell::new(0),
         }))
     }
 
@@ -118,6 +127,32 @@ impl Room {
             false => !self.is_awaited(self.size_of(bytes)) && self.has(bytes),
         };
         (bytes < self.0.counted_bytes || fits()).then(|| self.hold(bytes))
+    }
+
+    /// Room for a command of so many bytes that is put aside, if there is.
+    pub fn take_aside(&self, bytes: usize) -> Option<Aside> {
+        let bytes = bytes + ASIDE_BYTES;
+        let all = self.0.aside.get() + bytes;
+        (all <= self.0.aside_bytes_max).then(|| {
+            self.0.aside.set(all);
+            Aside {
+                bytes,
+                room: self.clone(),
+            }
+        })
+    }
+}
+
+/// The bytes of a command that is put aside, until this is dropped.
+pub(crate) struct Aside {
+    bytes: usize,
+    room: Room,
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let aside = &self.room.0.aside;
+        aside.set(aside.get() - self.bytes);
     }
 }
 

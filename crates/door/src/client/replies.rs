@@ -20,10 +20,45 @@ pub struct UnderWay {
     pub bytes: usize,
 }
 
+/// A connection is not read either while it has so many bytes of replies that it did not take, those to come among them.
+#[derive(Clone, Copy, Debug)]
+pub struct Unread {
+    pub all: usize,
+    /// … of those that are not small.
+    pub sized: Sized,
+}
+
+impl Default for Unread {
+    fn default() -> Unread {
+        Unread::of(UNREAD_MIN, [0; 2])
+    }
+}
+
+impl Unread {
+    /// A share of what is free: whoever reads nothing leaves as much to others, and more of them have less each. ‡ Nobody has less than the
+    /// least: he would else never go on.
+    pub fn of(free: usize, free_sized: Sized) -> Unread {
+        let share = |free: usize| UNREAD_MIN.max(free / UNREAD_PART);
+        Unread {
+            all: share(free),
+            sized: free_sized.map(share),
+        }
+    }
+}
+
+/// The most that a connection may have.
+#[derive(Clone, Copy, Debug)]
+pub struct Most {
+    pub under_way: UnderWay,
+    pub unread: Unread,
+}
+
+/// A connection may always have so many bytes unread …
+const UNREAD_MIN: usize = 1 << 20;
+/// … and this part of what others leave.
+const UNREAD_PART: usize = 4;
 /// A connection has never more commands under way.
 const WINDOW_MAX: usize = 1_024;
-/// It is not read with so many bytes unsent either, those of the replies to come among them.
-const UNSENT_MAX: usize = 1 << 20;
 /// A new connection has so many commands under way, and one more with each reply: nobody knows yet how large its replies are.
 const UNANSWERED_FIRST: usize = 16;
 
@@ -132,11 +167,18 @@ impl Replies {
     }
 
     /// Whether one more may be asked for. Replies take memory until their client has taken them, so few are made ahead where they are large.
-    pub fn have_room(&self, most: UnderWay) -> bool {
+    pub fn have_room(&self, most: Most) -> bool {
+        let Most { under_way, unread } = most;
         let to_come = self.places.len() * self.expected_bytes;
-        self.places.len() < self.window.min(most.commands)
-            && self.under_way_bytes < most.bytes
-            && self.unsent_bytes() + to_come < UNSENT_MAX
+        let mut sized = self.unsent_sized();
+        if let Some(of_it) = size_of(&mut sized, self.expected_bytes) {
+            *of_it += to_come;
+        }
+        let are_few = |(has, most): (&usize, &usize)| has < most;
+        self.places.len() < self.window.min(under_way.commands)
+            && self.under_way_bytes < under_way.bytes
+            && self.unsent_bytes() + to_come < unread.all
+            && sized.iter().zip(&unread.sized).all(are_few)
     }
 
     /// Whether all that was asked is answered.
@@ -349,16 +391,22 @@ mod tests {
     use super::*;
     use crate::Bounds;
 
-    fn alone() -> UnderWay {
-        Bounds::default().alone
+    fn alone() -> Most {
+        Most {
+            under_way: Bounds::default().alone,
+            unread: Unread::default(),
+        }
     }
 
-    fn beside() -> UnderWay {
-        Bounds::default().beside
+    fn beside() -> Most {
+        Most {
+            under_way: Bounds::default().beside,
+            ..alone()
+        }
     }
 
     /// As many as are asked for at once.
-    fn under_way(replies: &mut Replies, most: UnderWay) -> Vec<u64> {
+    fn under_way(replies: &mut Replies, most: Most) -> Vec<u64> {
         let numbers = std::iter::from_fn(|| {
             let room = replies.have_room(most);
             room.then(|| replies.wait(true, 10))
@@ -388,7 +436,7 @@ mod tests {
     #[test]
     fn few_large_commands_are_under_way_beside_others() {
         let mut replies = Replies::default();
-        let half = beside().bytes / 2;
+        let half = beside().under_way.bytes / 2;
         let numbers = [half, half - 1, 5 * half].map(|bytes| {
             assert!(replies.have_room(beside()));
             replies.wait(true, bytes)
@@ -445,6 +493,43 @@ mod tests {
         assert_eq!(replies.sending_bytes >> 20, 1);
         taken(&mut replies);
         assert!(replies.have_room(alone()));
+    }
+
+    #[test]
+    fn a_client_that_reads_later_leaves_as_much_to_others() {
+        const MIB: usize = 1 << 20;
+        let all = [160, 40, 200].map(|all| all * MIB);
+        // Of small replies, of middling ones, and of large ones: as one client holds at last, and as twelve.
+        for (bytes, alone, twelve) in [(1_000, 32, 120), (100 << 10, 8, 30), (MIB, 32, 120)] {
+            for (clients, expected) in [(1, alone), (12, twelve)] {
+                let mut held: Vec<Replies> = (0..clients).map(|_| Replies::default()).collect();
+                let mut goes_on = true;
+                while std::mem::take(&mut goes_on) {
+                    for at in 0..held.len() {
+                        let unsent: usize = held.iter().map(Replies::unsent_bytes).sum();
+                        let sized = held.iter().map(Replies::unsent_sized);
+                        let sized = sized.fold([0, 0], |[a, b], [c, d]| [a + c, b + d]);
+                        let free = [all[1] - sized[0], all[2] - sized[1]];
+                        let most = Most {
+                            unread: Unread::of(all[0] - unsent, free),
+                            ..super::tests::alone()
+                        };
+                        if held[at].have_room(most) {
+                            goes_on = true;
+                            held[at].put(vec![0; bytes]);
+                            held[at].settle();
+                        }
+                    }
+                }
+                let held: usize = held.iter().map(Replies::unsent_bytes).sum();
+                assert_eq!(
+                    held.div_ceil(MIB).abs_diff(expected) / 3,
+                    0,
+                    "{bytes} {held}"
+                );
+            }
+        }
+        assert_eq!(Unread::of(0, [0, 3 * MIB]).sized, [MIB, MIB]);
     }
 
     #[test]

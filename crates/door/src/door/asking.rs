@@ -1,8 +1,9 @@
 //! Commands on rows: which group executes them, and what comes of it.
 
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use host::{Ask, Command, Outcome, Replier, What};
+use host::{Ask, Caller, Command, Outcome, Replier, What};
 use kv::{keys_of, prepares, slot_of};
 use ops::Time;
 use paxos::mutation::{self, Mutation};
@@ -13,6 +14,7 @@ use crate::answers::error;
 use crate::client::WaitsFor;
 use crate::groups::Leads;
 use crate::order::{self, ByMap};
+use crate::rooms::Hold;
 use crate::slots::EXPIRED_MAX;
 use crate::spread::{Joins, Spread, cursor_at, slot_at};
 
@@ -21,6 +23,41 @@ const EXPIRE_EVERY: Duration = Duration::from_millis(100);
 
 /// The line for commands to all groups: no group has this name.
 const ALL_GROUPS: &str = "";
+
+/// A command that a group was asked for.
+struct Asked {
+    client: u64,
+    number: u64,
+    slot: u16,
+    is_piece: bool,
+    hold: Option<Hold>,
+    tell: Sender<Came>,
+}
+
+impl Asked {
+    fn tell(self, outcome: Outcome) {
+        drop(self.hold);
+        // A door that is gone hears nothing more.
+        drop(self.tell.send(Came {
+            client: self.client,
+            number: self.number,
+            slot: self.slot,
+            is_piece: self.is_piece,
+            outcome,
+        }));
+    }
+}
+
+impl Caller for Asked {
+    fn reply(self: Box<Self>, outcome: Outcome) {
+        self.tell(outcome);
+    }
+
+    /// ‡ Others' commands have its room: what it waits for may take minutes, and is no fault of theirs.
+    fn put_aside(&mut self) {
+        self.hold = None;
+    }
+}
 
 impl Door {
     /// Where this slot is served, if that is not here.
@@ -142,24 +179,21 @@ impl Door {
         let tell = self.tell.clone();
         // Pieces have room of their own: there are few of them.
         let hold = (!is_piece).then(|| self.rooms.hold(&group, bytes.len()));
-        let come = move |outcome| {
-            drop(hold);
-            let came = Came {
-                client,
-                number,
-                slot,
-                is_piece,
-                outcome,
-            };
-            drop(tell.send(came));
+        let asked = Asked {
+            client,
+            number,
+            slot,
+            is_piece,
+            hold,
+            tell,
         };
         if self.host.group(&group).is_none()
             && let Some(place) = self.groups.place_elsewhere(&group)
         {
             let leader = Some(place.address);
-            return come(Outcome::NotLeader { leader });
+            return asked.tell(Outcome::NotLeader { leader });
         }
-        let replier = Replier::new(come);
+        let replier = Replier::new(asked);
         let what = What::Call {
             command: Command::Plain(bytes),
             replier,

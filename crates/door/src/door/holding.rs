@@ -63,19 +63,14 @@ impl Door {
             client.claimed = wants;
         }
         let was_in_line = std::mem::replace(&mut client.is_in_line, !is_granted);
-        if client.is_in_line || client.waits_for_us() {
-            // It cannot send now, so it is not judged by what it had sent before.
-            client.had_received = None;
-        }
         if was_in_line && is_granted {
             self.claims.leave_line(id);
         }
         if self.input_bytes <= INPUT_BYTES_MAX {
             return;
         }
-        let may_send = |client: &Client| !client.waits_for_us() && !client.is_in_line;
         let others = self.clients.iter().filter(|(_, client)| {
-            !client.is_ending() && may_send(client) && client.counted >= FEW_BYTES
+            !client.is_ending() && client.is_receiving() && client.counted >= FEW_BYTES
         });
         if let Some((id, _)) = others.min_by_key(|(_, client)| client.received_at) {
             tracing::warn!(
@@ -113,9 +108,8 @@ impl Door {
         let least = self.bounds.bytes_per_second_min;
         let mut slow = Vec::new();
         for (id, client) in &mut self.clients {
-            // A client in line cannot send.
-            let may_send = !client.is_in_line && !client.waits_for_us();
-            let claims = may_send && self.claims.are_needed(client.claimed);
+            // Whoever is not read cannot send.
+            let claims = client.is_receiving() && self.claims.are_needed(client.claimed);
             let had = std::mem::replace(
                 &mut client.had_received,
                 claims.then_some(client.received_bytes),

@@ -1,8 +1,9 @@
 //! Replies that clients have not taken: how many bytes they are, and which clients have to go for them.
 //!
 //! ```text
-//!  another's command waits for room ─▶ a client that holds more than 64 KiB and takes less than 512 KiB in 5 s is closed
-//!  320 MiB                          ─▶ who holds the most is closed
+//!  more than a share of what is free ─▶ a client is not read
+//!  another's command waits for room  ─▶ a client that holds more than 64 KiB, and takes less than 512 KiB or a twelfth of it in 5 s, is closed
+//!  320 MiB                           ─▶ who holds the most is closed
 //! ```
 //!
 //! Replies from 64 KiB on are made once they have room below that bound (`host::Bounds`): small ones alone pass it, of very many clients.
@@ -12,9 +13,11 @@ use std::time::Duration;
 use ops::{ConnId, Op, Time};
 
 use super::Door;
-use crate::client::{Client, Sized};
+use crate::client::{Client, Sized, Unread};
 
-/// The bytes of replies that clients have not taken, of all together.
+/// Clients have shares of so many bytes of replies that they did not take …
+const SHARED_BYTES: usize = 256 << 20;
+/// … and beyond so many of all together, by the least of very many clients and by replies that came at once, some have to go.
 const UNSENT_BYTES_MAX: usize = 320 << 20;
 /// While a command waits for room, clients are looked at so often …
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -22,12 +25,22 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LATE_AFTER: Duration = Duration::from_secs(1);
 /// A client that holds more than this …
 const HELD_BYTES: usize = 64 << 10;
-/// … has to take as much as this …
-const TAKEN_BYTES: u64 = 512 << 10;
+/// … has to take as much as this, or this part of what it holds if that is more …
+const TAKEN_BYTES: usize = 512 << 10;
+const TAKEN_PART: usize = 12;
 /// … within so long.
 const WITHIN: Duration = Duration::from_secs(5);
 
 impl Door {
+    /// So many replies a client may hold now and be read all the same.
+    pub(super) fn unread_max(&self) -> Unread {
+        let [middling, large] = self.host.answers_bytes_max();
+        let [of_middling, of_large] = self.unsent_sized;
+        let free = SHARED_BYTES.saturating_sub(self.unsent_bytes);
+        let middling = middling.saturating_sub(of_middling);
+        Unread::of(free, [middling, large.saturating_sub(of_large)])
+    }
+
     /// Counts the replies that this client has not taken. Where that is too much of all together, the one with the most has to go.
     pub(super) fn count_unsent(&mut self, id: u64) {
         let Some(client) = self.clients.get_mut(&id) else {
@@ -86,8 +99,8 @@ impl Door {
         let mut over = Vec::new();
         for (id, client) in &mut self.clients {
             match client.takes_since {
-                Some((since, before)) if client.due_bytes() > HELD_BYTES => {
-                    if client.taken_bytes() - before >= TAKEN_BYTES {
+                Some((since, enough)) if client.due_bytes() > HELD_BYTES => {
+                    if client.taken_bytes() >= enough {
                         begin(client, now);
                     } else if now >= since + WITHIN {
                         over.push(*id);
@@ -100,7 +113,7 @@ impl Door {
             // A client whose own command is the only one that waits may read later.
             if self.host.others_wait_for_room(id) {
                 tracing::warn!(
-                    "a client of keys has taken less than 512 KiB of its replies within 5 s, which others wait for: it is disconnected"
+                    "a client of keys has taken less than 512 KiB of its replies within 5 s, or less than a twelfth, which others wait for: it is disconnected"
                 );
                 self.close_at_once(id);
             }
@@ -126,8 +139,9 @@ impl Door {
 /// From now on it is seen how much this client takes, if it holds much.
 fn begin(client: &mut Client, now: Time) {
     // A reply before which another is to come cannot be taken.
-    let holds = client.due_bytes() > HELD_BYTES;
-    client.takes_since = holds.then(|| (now, client.taken_bytes()));
+    let due = client.due_bytes();
+    let enough = TAKEN_BYTES.max(due / TAKEN_PART) as u64;
+    client.takes_since = (due > HELD_BYTES).then(|| (now, client.taken_bytes() + enough));
 }
 
 fn count(client: &mut Client, all: &mut usize, all_sized: &mut Sized) {

@@ -30,7 +30,7 @@ use crate::overlay::Overlay;
 use crate::room::{Answer, Room};
 use clock::LogClock;
 use fetching::{Pending, Waiting};
-use room::Roomless;
+use room::{Behind, Roomless};
 
 /// A command waits so long for somebody to lead.
 const HOLD: Duration = Duration::from_millis(1_800);
@@ -120,8 +120,8 @@ pub struct Leading {
     random: u64,
     /// Another node that leads.
     pub leader: Option<Leader>,
-    /// ‡ By order: the calls behind one of it that rows are fetched for.
-    held: BTreeMap<u64, Vec<Waiting>>,
+    /// ‡ By order: the calls behind one of it that is not executed yet.
+    held: BTreeMap<u64, Behind>,
     calls: u64,
     pub full: Option<Full>,
 }
@@ -366,6 +366,7 @@ mod tests {
             replier: Replier::new(move |_| _ = tell.send(order)),
             since: Time::ZERO,
             order: Some(order),
+            aside: None,
         }
     }
 

@@ -34,6 +34,7 @@ impl Refilling {
             replier: Replier::new(move |outcome| drop(tell.send((client, outcome)))),
             since: now,
             order: None,
+            aside: None,
         }
     }
 

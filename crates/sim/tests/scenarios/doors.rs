@@ -126,6 +126,7 @@ impl Street {
             true => bounds,
             false => Bounds {
                 answers_bytes_max: [1_000, 2_000],
+                aside_bytes_max: 5_000,
                 counted_answer_bytes: 100,
                 large_answer_bytes: 200,
                 ..bounds

@@ -106,8 +106,8 @@ impl Leading {
             if order.is_some_and(|order| self.held.contains_key(&order)) {
                 self.foresee(&waiting, core, &mut round);
             }
-            match order.and_then(|order| self.held.get_mut(&order)) {
-                Some(held) => held.push(waiting),
+            match order.filter(|order| self.held.contains_key(order)) {
+                Some(order) => self.hold_behind(order, waiting),
                 None => self.execute_one(waiting, wall_ms, core, &mut round),
             }
         }
@@ -162,7 +162,7 @@ impl Leading {
     /// Commands that wait for one of this order go on.
     pub(super) fn let_follow(&mut self, order: Option<u64>) {
         if let Some(held) = order.and_then(|order| self.held.remove(&order)) {
-            for waiting in held.into_iter().rev() {
+            for waiting in held.behind.into_iter().rev() {
                 self.waiting_bytes += waiting.call.command.bytes();
                 self.waiting.push_front(waiting);
             }

@@ -266,7 +266,8 @@ impl Leading {
     pub(super) fn give_fetches_up(&mut self) {
         let fetching = std::mem::take(&mut self.fetching).into_values();
         let fetching = fetching.flat_map(|(_, waiting)| waiting);
-        let held = std::mem::take(&mut self.held).into_values().flatten();
+        let held = std::mem::take(&mut self.held).into_values();
+        let held = held.flat_map(|held| held.behind);
         let fetched = std::mem::take(&mut self.fetched);
         let pending = std::mem::take(&mut self.pending).calls;
         let deep = std::mem::take(&mut self.deep);

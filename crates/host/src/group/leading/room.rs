@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use paxos::Time;
+use paxos::mutation::{self, Mutation};
 
 use super::Leading;
 use super::executing::Round;
@@ -76,6 +77,14 @@ impl Roomless {
     }
 }
 
+/// The commands behind one of their order that is not executed yet.
+#[derive(Default)]
+pub(super) struct Behind {
+    pub behind: Vec<Waiting>,
+    /// That one is put aside, and so are they.
+    is_aside: bool,
+}
+
 /// An answer that had no room.
 #[derive(Default)]
 pub(super) struct Asks {
@@ -105,7 +114,26 @@ impl Leading {
             set_aside: None,
         };
         self.room.set_awaited(self.room.size_of(bytes), true);
+        waiting.call.put_aside(&self.room);
+        // What follows it in its order waits as long as it does.
+        if let Some(order) = waiting.call.order
+            && !mutation::is(Mutation::OrderOvertaken)
+        {
+            let held = self.held.entry(order).or_default();
+            held.is_aside = true;
+            let behind = held.behind.iter_mut();
+            behind.for_each(|waiting| waiting.call.put_aside(&self.room));
+        }
         self.roomless.put(waiting);
+    }
+
+    /// Keeps a command behind another of its order that was not executed yet.
+    pub(super) fn hold_behind(&mut self, order: u64, mut waiting: Waiting) {
+        let held = self.held.entry(order).or_default();
+        if held.is_aside {
+            waiting.call.put_aside(&self.room);
+        }
+        held.behind.push(waiting);
     }
 
     /// The first command that waits for room for an answer of this size: when it came, and how much it needs.

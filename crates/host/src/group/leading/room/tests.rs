@@ -11,7 +11,7 @@ use shelf::{Applied, Identity, Media, Memory, Shelf, ShelfError};
 
 use super::*;
 use crate::filling;
-use crate::group::{Call, Core, Keeping, Out, Replier};
+use crate::group::{Call, Caller, Core, Keeping, Out, Replier};
 use crate::intake::Intake;
 use crate::jobs::Shelves;
 use crate::machine::{Command, Machine};
@@ -78,6 +78,23 @@ impl Shelves for Sizes {
     }
 }
 
+/// Tells what became of a command of this name, and that it is put aside.
+struct Named {
+    name: u8,
+    tell: mpsc::Sender<(u8, Outcome)>,
+    aside: Arc<Mutex<String>>,
+}
+
+impl Caller for Named {
+    fn reply(self: Box<Self>, outcome: Outcome) {
+        _ = self.tell.send((self.name, outcome));
+    }
+
+    fn put_aside(&mut self) {
+        self.aside.lock().unwrap().push(char::from(self.name));
+    }
+}
+
 /// A group that leads, beside clients that hold what it gave until they take it.
 struct Scene {
     core: Core,
@@ -89,12 +106,18 @@ struct Scene {
     tell: mpsc::Sender<(u8, Outcome)>,
     told: mpsc::Receiver<(u8, Outcome)>,
     frames: u64,
+    /// The names of those that were put aside.
+    aside: Arc<Mutex<String>>,
 }
+
+/// Three commands have room where they are put aside.
+const ASIDE_MAX: usize = 3 * (1_024 + 6);
 
 /// There is room for 10,000 bytes, and an answer of 1,000 is large.
 fn scene() -> Scene {
     let bounds = Bounds {
         answers_bytes_max: [0, 10_000],
+        aside_bytes_max: ASIDE_MAX,
         counted_answer_bytes: 1_000,
         large_answer_bytes: 1_000,
         ..Bounds::default()
@@ -132,6 +155,7 @@ fn scene() -> Scene {
         tell,
         told,
         frames: 0,
+        aside: Arc::default(),
     };
     scene.begin();
     scene
@@ -144,12 +168,17 @@ impl Scene {
     }
 
     fn ask(&mut self, name: u8, order: u64, bytes: usize, writes: bool) {
-        let tell = self.tell.clone();
+        let named = Named {
+            name,
+            tell: self.tell.clone(),
+            aside: self.aside.clone(),
+        };
         let call = Call {
             command: command(name, bytes, writes),
-            replier: Replier::new(move |outcome| _ = tell.send((name, outcome))),
+            replier: Replier::new(named),
             since: self.now,
             order: Some(order),
+            aside: None,
         };
         self.leading.call(call, &self.core.bounds);
     }
@@ -320,4 +349,35 @@ fn who_was_let_in_keeps_the_room_and_gives_it_back_when_his_reign_ends() {
     assert!(scene.leading.room.has(10_000));
     scene.leading.refuse_all(&Outcome::NotNow("no".to_owned()));
     assert_eq!(scene.told.try_iter().count(), 1);
+}
+
+#[test]
+fn who_waits_for_room_and_those_behind_are_put_aside_as_far_as_there_is_room_for_that() {
+    let mut scene = scene();
+    scene.unread = 10_000;
+    scene.ask(b'a', 1, 1_000, false);
+    scene.ask(b'b', 1, 1, false);
+    assert_eq!(scene.round(), "");
+    scene.ask(b'c', 1, 1, false);
+    scene.ask(b'd', 2, 1, false);
+    scene.ask(b'e', 3, 1_000, false);
+    scene.ask(b'f', 1, 1, false);
+    assert_eq!(scene.round(), "d");
+    let aside = scene.aside.clone();
+    let aside = || aside.lock().unwrap().clone();
+    assert_eq!(aside(), "abc", "there is no more room");
+    // What its place was given to keeps it until it is answered.
+    scene.leading.on_deposed(scene.now, STREAM);
+    scene.begin();
+    assert_eq!(scene.round(), "");
+    assert_eq!(aside(), "abc");
+    scene.unread = 8_000;
+    assert_eq!(scene.round(), "aebcf");
+    scene.unread = 10_000;
+    scene.ask(b'g', 1, 1_000, false);
+    scene.ask(b'h', 1, 1_000, false);
+    assert_eq!(scene.round(), "");
+    assert_eq!(aside(), "abcgh");
+    scene.leading.forget_order(1);
+    assert!(scene.leading.room.take_aside(ASIDE_MAX - 1_024).is_some());
 }
