@@ -10,6 +10,7 @@
 
 mod answering;
 mod clock;
+mod deep;
 mod executing;
 mod fetching;
 mod room;

@@ -9,6 +9,7 @@ use paxos::mutation::{self, Mutation};
 
 use super::super::looking::number_of_commands;
 use super::super::{Call, Core, Keeping, Out};
+use super::deep::Deep;
 use super::fetching::{Pending, Waiting};
 use super::running::{self, Ran};
 use super::{HOLD, Leading, Seen, Sent};
@@ -33,8 +34,7 @@ pub(super) struct Round {
     pub(super) applied: u64,
     /// The time of the log now.
     time_ms: u64,
-    /// The commands that need many rows and go on.
-    pub(super) deep: usize,
+    pub(super) deep: Deep,
     /// The rows of the frame that is not ended.
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     forgotten: Vec<Vec<u8>>,

@@ -29,10 +29,8 @@ const FETCHES_MAX: usize = 4;
 const FORESEEN_MAX: usize = 4_096;
 /// A command of which so many bytes were fetched is a large one: others go first, and one of these at a time.
 const LARGE_BYTES: usize = 256 << 10;
-/// A large command that lacks rows still, or one that fetched so often, may pin many megabytes …
+/// A large command that lacks rows still, or one that fetched so often, may pin many megabytes.
 const DEEP_FROM: u32 = 2;
-/// … so fewer of these go on at a time.
-const DEEP_MAX: usize = 32;
 /// Nothing more is fetched while so many bytes wait for their commands to be executed.
 const BACKLOG_BYTES_MAX: usize = 32 << 20;
 /// A command that needs more rows than these at a time is refused.
@@ -136,12 +134,14 @@ impl Leading {
             fetched.partition(|waiting| waiting.pinned_bytes >= LARGE_BYTES);
         self.fetched = large;
         let going_on = self.fetching.values().flat_map(|(_, waiting)| waiting);
-        let going_on = going_on.chain(&round.pending.calls).chain(&self.fetched);
-        round.deep = going_on.filter(|waiting| waiting.is_deep).count();
+        for waiting in going_on.chain(&round.pending.calls).chain(&self.fetched) {
+            let bytes = waiting.pinned_bytes;
+            round.deep.add(waiting.number, waiting.is_deep, bytes);
+        }
         for waiting in small {
             self.execute_one(waiting, wall_ms, core, round);
         }
-        while round.deep < DEEP_MAX
+        while round.deep.may_begin()
             && let Some(waiting) = self.deep.pop_front()
         {
             self.execute_one(waiting, wall_ms, core, round);
@@ -156,7 +156,7 @@ impl Leading {
         round: &mut Round,
     ) {
         if let Some(waiting) = self.fetched.pop_front() {
-            round.deep -= usize::from(waiting.is_deep);
+            round.deep.remove(waiting.is_deep, waiting.pinned_bytes);
             self.execute_one(waiting, wall_ms, core, round);
             self.goes_on = !self.fetched.is_empty();
         }
@@ -182,13 +182,16 @@ impl Leading {
             return waiting.call.replier.reply(outcome);
         }
         let pins_much = waiting.rounds >= DEEP_FROM || waiting.pinned_bytes >= LARGE_BYTES;
-        if pins_much && !waiting.is_deep {
-            if round.deep >= DEEP_MAX {
-                return self.deep.push_back(waiting.anew());
-            }
-            waiting.is_deep = true;
+        let may_go_on = match waiting.is_deep {
+            true => round.deep.may_go_on(waiting.number, waiting.pinned_bytes),
+            false => !pins_much || round.deep.may_begin(),
+        };
+        if !may_go_on {
+            return self.begin_later(waiting);
         }
-        round.deep += usize::from(waiting.is_deep);
+        waiting.is_deep |= pins_much;
+        let bytes = waiting.pinned_bytes;
+        round.deep.add(waiting.number, waiting.is_deep, bytes);
         waiting.rounds += 1;
         waiting.from.get_or_insert(round.applied);
         let asked = missing.ranges.iter().map(|(key, _)| key.clone());
@@ -199,6 +202,13 @@ impl Leading {
         let rounds = &mut round.pending.missing.rounds;
         *rounds = waiting.rounds.saturating_sub(1).max(*rounds);
         round.pending.calls.push(waiting);
+    }
+
+    /// A command that needs many rows begins anew once others are done.
+    fn begin_later(&mut self, waiting: Waiting) {
+        let is_before = |other: &Waiting| other.number < waiting.number;
+        let at = self.deep.partition_point(is_before);
+        self.deep.insert(at, waiting.anew());
     }
 
     /// A call has to wait for one of its order: what it will read is fetched meanwhile, with the rows of that one. ‡ What comes of that is known to
