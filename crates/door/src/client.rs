@@ -54,6 +54,16 @@ pub enum WaitsFor {
     Rights,
 }
 
+/// What a door waits for that only this client can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    Nothing,
+    /// More bytes of requests.
+    Sends,
+    /// It has so many replies unread that nothing more is received.
+    Reads,
+}
+
 /// Which replies a client wants (CLIENT REPLY).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wants {
@@ -105,8 +115,8 @@ pub struct Client {
     /// All bytes that came, and when the last of them did.
     pub received_bytes: u64,
     pub received_at: Time,
-    /// Those that had come when slow clients were looked for last, if it claimed something then.
-    pub had_received: Option<u64>,
+    /// The bytes that it had sent and taken when slow clients were looked for last, if it claimed something then.
+    pub had_moved: Option<u64>,
     /// The bytes of replies that its door has counted.
     pub counted_unsent: usize,
     pub counted_sized: Sized,
@@ -115,6 +125,7 @@ pub struct Client {
     parser: Option<Parser>,
     replies: Replies,
     is_receiving: bool,
+    awaited: Awaited,
     /// More of its requests are here than were taken at once. ‡ Nothing is received before they are taken: else what waits has no bound.
     pub has_more: bool,
     /// Nothing more is read; it is closed when all is answered and sent.
@@ -151,13 +162,14 @@ impl Client {
             waits_for: None,
             received_bytes: 0,
             received_at: Time::ZERO,
-            had_received: None,
+            had_moved: None,
             counted_unsent: 0,
             counted_sized: [0; 2],
             takes_since: None,
             parser: Some(Parser::new(limits())),
             replies: Replies::default(),
             is_receiving: false,
+            awaited: Awaited::Nothing,
             has_more: false,
             is_ending: false,
         }
@@ -240,30 +252,47 @@ impl Client {
 
     /// Whether a further request is taken.
     pub fn takes_more(&self, most: Most) -> bool {
+        self.goes_on() && self.replies.have_room(most)
+    }
+
+    fn goes_on(&self) -> bool {
         let goes_on = match self.waits_for {
             None | Some(WaitsFor::Rights) => true,
             Some(WaitsFor::Answers) => self.is_idle(),
             Some(WaitsFor::Room) => false,
         };
-        goes_on && !self.is_ending && self.large.is_none() && self.replies.have_room(most)
+        goes_on && !self.is_ending && self.large.is_none()
     }
 
     /// Whether more is to be received, and is not yet asked for.
     pub fn begins_to_receive(&mut self, most: Most) -> bool {
         let waits = self.has_more || self.is_in_line || self.waits_for.is_some();
-        let may_receive = !waits && self.takes_more(most);
-        let begins = !self.is_receiving && may_receive;
+        let begins = !self.is_receiving && !waits && self.takes_more(most);
         self.is_receiving |= begins;
-        if !self.is_receiving {
-            // It cannot send now, so it is not judged by what it had sent before.
-            self.had_received = None;
+        let is_to_read = !self.is_receiving
+            && self.goes_on()
+            && self.replies.are_few_under_way(most.under_way)
+            && !self.replies.have_room(most);
+        self.awaited = match (self.is_receiving, is_to_read) {
+            (true, _) => Awaited::Sends,
+            (_, true) => Awaited::Reads,
+            _ => Awaited::Nothing,
+        };
+        if self.awaited == Awaited::Nothing {
+            // It is not judged by what it did before.
+            self.had_moved = None;
         }
         begins
     }
 
-    /// Whether it is on its client that something comes.
-    pub fn is_receiving(&self) -> bool {
-        self.is_receiving
+    /// What its door waits for.
+    pub fn awaited(&self) -> Awaited {
+        self.awaited
+    }
+
+    /// The bytes that it has sent and taken.
+    pub fn moved_bytes(&self) -> u64 {
+        self.received_bytes + self.taken_bytes()
     }
 
     /// Whether all that was asked is answered.

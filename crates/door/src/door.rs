@@ -26,7 +26,7 @@ use crate::answers::server::Settings;
 use crate::askers::Askers;
 use crate::bounds::Bounds;
 use crate::claims::Claims;
-use crate::client::{Client, Most, Sized, WaitsFor};
+use crate::client::{Awaited, Client, Most, Sized, Unread, WaitsFor};
 use crate::counts::Counts;
 use crate::groups::Groups;
 use crate::guard::Guard;
@@ -155,6 +155,10 @@ pub struct Door {
     unsent_bytes: usize,
     /// Those of middling replies, and of large ones.
     unsent_sized: Sized,
+    /// Clients that are not read because of their replies, when their shares are looked at, and the share that they had.
+    held_back: BTreeSet<u64>,
+    held_back_at: Time,
+    held_back_by: Unread,
     /// While a command waits for room: when it is looked which clients take their replies.
     unread_at: Option<Time>,
     settings: Settings,
@@ -217,6 +221,9 @@ impl Door {
             input_bytes: 0,
             unsent_bytes: 0,
             unsent_sized: [0; 2],
+            held_back: BTreeSet::new(),
+            held_back_at: now,
+            held_back_by: Unread::default(),
             unread_at: None,
             settings: Settings::default(),
             system: config.system,
@@ -270,6 +277,7 @@ impl Door {
             }
         }
         self.ready.remove(&id);
+        self.held_back.remove(&id);
         self.rooms.forget(id);
         self.claims.leave_line(id);
         self.wanted.retain(|wanted| !wanted.is_of(id));
@@ -384,6 +392,8 @@ impl Door {
         } else if client.begins_to_receive(most) {
             let bytes_max = self.receive_bytes_max(id);
             self.ops.push_back(Op::ReceiveWhenThere { conn, bytes_max });
+        } else if client.awaited() == Awaited::Reads {
+            self.hold_back(now, id, most.unread);
         }
     }
 }
@@ -466,6 +476,7 @@ impl Machine for Door {
         // ‡ Before anything is executed: the answers that groups have given are unread from now on.
         self.take_outcomes(now);
         self.close_unread(now);
+        self.read_on_unread(now);
         // Twice: what the host answers at once lets clients go on, and frees what they wait for.
         for _ in 0..2 {
             for id in std::mem::take(&mut self.ready) {
@@ -508,7 +519,8 @@ impl Machine for Door {
         let own = own.into_iter().flatten();
         let moving = self.moving.deadline();
         let own = own.chain(self.host.deadline()).chain(moving);
-        let own = own.chain(self.slow_at);
+        let held_back = (!self.held_back.is_empty()).then_some(self.held_back_at);
+        let own = own.chain(self.slow_at).chain(held_back);
         own.chain(self.wanted_deadline()).min()
     }
 

@@ -6,6 +6,9 @@
 //! ```
 //!
 //! A group refuses what it has no room for. A door that waits instead leaves no hole in a pipeline, and lets clients have turns.
+//!
+//! A group has two rooms. A command whose reply may be large may wait for long until others have read theirs; one whose reply is short waits for
+//! nobody's reading, nor for room that such a command has.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,6 +21,15 @@ struct UnderWay {
     commands: AtomicUsize,
     /// Those of commands that are not small.
     bytes: AtomicUsize,
+}
+
+/// Which room a command needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Which {
+    /// Its reply is short, whatever it finds.
+    Brief,
+    /// Its reply may be large.
+    Any,
 }
 
 /// Room that a command takes. It comes back when this is dropped: with the command, however that ends.
@@ -50,7 +62,7 @@ impl Room {
 /// The room of each group of a door.
 pub struct Rooms {
     bounds: Bounds,
-    by_group: BTreeMap<String, Room>,
+    by_group: BTreeMap<String, [Room; 2]>,
     /// The client that has its turn: nobody else is before it.
     turn: Option<u64>,
 }
@@ -64,16 +76,24 @@ impl Rooms {
         }
     }
 
+    fn room(&mut self, group: &str, which: Which) -> Option<&mut Room> {
+        let [brief, any] = self.by_group.get_mut(group)?;
+        Some(match which {
+            Which::Brief => brief,
+            Which::Any => any,
+        })
+    }
+
     /// Whether the group takes a command of so many bytes of this client now; else it stands in line.
-    pub fn admits(&mut self, group: &str, id: u64, bytes: usize) -> bool {
-        let Some(room) = self.by_group.get_mut(group) else {
+    pub fn admits(&mut self, group: &str, which: Which, id: u64, bytes: usize) -> bool {
+        let (bounds, turn) = (self.bounds, self.turn);
+        let Some(room) = self.room(group, which) else {
             return true;
         };
-        let is_next = room.line.is_empty() || self.turn == Some(id);
+        let is_next = room.line.is_empty() || turn == Some(id);
         let commands = room.under_way.commands.load(Ordering::Relaxed);
-        let is_small =
-            bytes <= self.bounds.small_command_bytes && commands < self.bounds.group_commands_max;
-        if is_small || (is_next && !room.is_full(&self.bounds)) {
+        let is_small = bytes <= bounds.small_command_bytes && commands < bounds.group_commands_max;
+        if is_small || (is_next && !room.is_full(&bounds)) {
             return true;
         }
         room.line.push_back(id);
@@ -81,11 +101,11 @@ impl Rooms {
     }
 
     /// Takes room for a command of so many bytes.
-    pub fn hold(&mut self, group: &str, bytes: usize) -> Hold {
+    pub fn hold(&mut self, group: &str, which: Which, bytes: usize) -> Hold {
         if !self.by_group.contains_key(group) {
-            self.by_group.insert(group.to_owned(), Room::default());
+            self.by_group.insert(group.to_owned(), Default::default());
         }
-        let room = self.by_group.get(group);
+        let room = self.room(group, which);
         let of = room.map(|room| room.under_way.clone()).unwrap_or_default();
         let bytes = match bytes <= self.bounds.small_command_bytes {
             true => 0,
@@ -98,7 +118,7 @@ impl Rooms {
 
     /// The next client in a line whose group has room again. It has its turn until the next call.
     pub fn next(&mut self) -> Option<u64> {
-        let mut rooms = self.by_group.values_mut();
+        let mut rooms = self.by_group.values_mut().flatten();
         self.turn = rooms.find_map(|room| match room.is_full(&self.bounds) {
             true => None,
             false => room.line.pop_front(),
@@ -108,13 +128,13 @@ impl Rooms {
 
     /// Whether somebody may have a turn.
     pub fn are_due(&self) -> bool {
-        let mut rooms = self.by_group.values();
+        let mut rooms = self.by_group.values().flatten();
         rooms.any(|room| !room.line.is_empty() && !room.is_full(&self.bounds))
     }
 
     /// Takes a client out of all lines.
     pub fn forget(&mut self, id: u64) {
-        for room in self.by_group.values_mut() {
+        for room in self.by_group.values_mut().flatten() {
             room.line.retain(|other| *other != id);
         }
     }
@@ -122,6 +142,7 @@ impl Rooms {
 
 #[cfg(test)]
 mod tests {
+    use super::Which::{Any, Brief};
     use super::*;
 
     const MANY: usize = 8_192;
@@ -132,24 +153,24 @@ mod tests {
         let half = Bounds::default().group_bytes_max / 2;
         let mut holds = VecDeque::new();
         for id in [1, 2] {
-            assert!(rooms.admits("a", id, half));
-            holds.push_back(rooms.hold("a", half));
+            assert!(rooms.admits("a", Any, id, half));
+            holds.push_back(rooms.hold("a", Any, half));
         }
-        assert!(!rooms.admits("a", 1, half) && !rooms.admits("a", 2, 5_000));
+        assert!(!rooms.admits("a", Any, 1, half) && !rooms.admits("a", Any, 2, 5_000));
         assert!(
-            rooms.admits("a", 3, Bounds::default().small_command_bytes),
+            rooms.admits("a", Any, 3, Bounds::default().small_command_bytes),
             "small ones go on"
         );
-        assert!(rooms.admits("b", 3, half), "another group");
+        assert!(rooms.admits("b", Any, 3, half), "another group");
         assert!(!rooms.are_due() && rooms.next().is_none());
         holds.pop_front();
         assert!(rooms.are_due());
-        assert!(!rooms.admits("a", 3, half), "two are before it");
+        assert!(!rooms.admits("a", Any, 3, half), "two are before it");
         assert_eq!(rooms.next(), Some(1));
-        assert!(rooms.admits("a", 1, half));
-        holds.push_back(rooms.hold("a", half));
+        assert!(rooms.admits("a", Any, 1, half));
+        holds.push_back(rooms.hold("a", Any, half));
         assert!(
-            !rooms.admits("a", 1, half),
+            !rooms.admits("a", Any, 1, half),
             "it is full again, and its turn is over"
         );
         assert_eq!(rooms.next(), None);
@@ -157,16 +178,30 @@ mod tests {
         holds.clear();
         let order: Vec<u64> = std::iter::from_fn(|| rooms.next()).collect();
         assert_eq!(order, [2, 1]);
-        assert!(rooms.admits("a", 4, half));
+        assert!(rooms.admits("a", Any, 4, half));
     }
 
     #[test]
     fn many_small_commands_wait_too() {
         let mut rooms = Rooms::new(Bounds::default());
-        let mut holds: Vec<Hold> = (0..MANY).map(|_| rooms.hold("a", 10)).collect();
-        assert!(!rooms.admits("a", 1, 10));
+        let mut holds: Vec<Hold> = (0..MANY).map(|_| rooms.hold("a", Any, 10)).collect();
+        assert!(!rooms.admits("a", Any, 1, 10));
         holds.truncate(MANY - 1);
         assert_eq!(rooms.next(), Some(1));
-        assert!(rooms.admits("a", 1, 10));
+        assert!(rooms.admits("a", Any, 1, 10));
+    }
+
+    #[test]
+    fn those_with_short_replies_do_not_wait_for_others() {
+        let mut rooms = Rooms::new(Bounds::default());
+        let all = Bounds::default().group_bytes_max;
+        let hold = rooms.hold("a", Any, all);
+        assert!(!rooms.admits("a", Any, 1, 5_000) && rooms.admits("a", Brief, 2, 5_000));
+        let brief = rooms.hold("a", Brief, all);
+        assert!(!rooms.admits("a", Brief, 2, 5_000) && !rooms.are_due());
+        drop(hold);
+        assert_eq!((rooms.next(), rooms.next()), (Some(1), None));
+        drop(brief);
+        assert_eq!(rooms.next(), Some(2));
     }
 }

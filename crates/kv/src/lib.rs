@@ -78,4 +78,4 @@ pub use glob::{Pattern, fits};
 pub use rows::{Page, Prepared, Row, Rows};
 pub use slot::{Life, SLOTS, checksum, slot_of};
 pub use slots::{Halt, count_keys, first_rows, new_id, put_piece, some_keys, take_expired};
-pub use spec::{CommandSpec, NoKeys, commands, keys_of, lookup, prepares};
+pub use spec::{CommandSpec, NoKeys, commands, has_brief_reply, keys_of, lookup, prepares};

@@ -166,6 +166,21 @@ pub fn prepares(spec: &CommandSpec) -> Option<usize> {
     }
 }
 
+/// Whether a command that may have many bytes of words has a short reply, whatever it finds: a status, or a number.
+pub fn has_brief_reply(spec: &CommandSpec, words: &[&[u8]]) -> bool {
+    match spec.name {
+        "set" => {
+            let mut options = words.iter().skip(3);
+            !options.any(|word| word.eq_ignore_ascii_case(b"get"))
+        }
+        "setex" | "psetex" | "setnx" | "mset" | "msetnx" | "append" | "setrange" | "hset"
+        | "hmset" | "hsetnx" | "hdel" | "lpush" | "lpushx" | "rpush" | "rpushx" | "linsert"
+        | "lset" | "lrem" | "sadd" | "srem" | "smove" | "zadd" | "zrem" | "del" | "unlink"
+        | "exists" | "touch" | "watch" => true,
+        _ => false,
+    }
+}
+
 /// The keys behind their number, which stands at this place.
 fn counted_keys<'a>(words: &[&'a [u8]], at: usize) -> Result<Vec<&'a [u8]>, NoKeys> {
     let count = words.get(at).and_then(|word| integer_of(word));

@@ -46,6 +46,22 @@ impl Unread {
     }
 }
 
+impl Unread {
+    pub fn least(&self, other: &Unread) -> Unread {
+        let ([a, b], [c, d]) = (self.sized, other.sized);
+        Unread {
+            all: self.all.min(other.all),
+            sized: [a.min(c), b.min(d)],
+        }
+    }
+
+    /// Whether it is more than that in any way.
+    pub fn exceeds(&self, other: &Unread) -> bool {
+        let is_more = |(own, other): (&usize, &usize)| own > other;
+        self.all > other.all || self.sized.iter().zip(&other.sized).any(is_more)
+    }
+}
+
 /// The most that a connection may have.
 #[derive(Clone, Copy, Debug)]
 pub struct Most {
@@ -168,17 +184,21 @@ impl Replies {
 
     /// Whether one more may be asked for. Replies take memory until their client has taken them, so few are made ahead where they are large.
     pub fn have_room(&self, most: Most) -> bool {
-        let Most { under_way, unread } = most;
+        self.are_few_under_way(most.under_way) && self.are_few_unread(most.unread)
+    }
+
+    pub fn are_few_under_way(&self, most: UnderWay) -> bool {
+        self.places.len() < self.window.min(most.commands) && self.under_way_bytes < most.bytes
+    }
+
+    fn are_few_unread(&self, most: Unread) -> bool {
         let to_come = self.places.len() * self.expected_bytes;
         let mut sized = self.unsent_sized();
         if let Some(of_it) = size_of(&mut sized, self.expected_bytes) {
             *of_it += to_come;
         }
         let are_few = |(has, most): (&usize, &usize)| has < most;
-        self.places.len() < self.window.min(under_way.commands)
-            && self.under_way_bytes < under_way.bytes
-            && self.unsent_bytes() + to_come < unread.all
-            && sized.iter().zip(&unread.sized).all(are_few)
+        self.unsent_bytes() + to_come < most.all && sized.iter().zip(&most.sized).all(are_few)
     }
 
     /// Whether all that was asked is answered.

@@ -40,6 +40,15 @@ impl Transaction {
         !self.is_too_large
     }
 
+    /// Whether each command that may have many bytes has a short reply, whatever it finds.
+    pub fn is_brief(&self) -> bool {
+        self.commands.iter().all(|words| {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            let spec = words.first().and_then(|name| kv::lookup(name));
+            spec.is_some_and(|spec| kv::has_brief_reply(spec, &words))
+        })
+    }
+
     /// The memory that it takes.
     pub fn held_bytes(&self) -> usize {
         match self.commands.is_empty() {

@@ -14,7 +14,7 @@ use crate::answers::error;
 use crate::client::WaitsFor;
 use crate::groups::Leads;
 use crate::order::{self, ByMap};
-use crate::rooms::Hold;
+use crate::rooms::{Hold, Which};
 use crate::slots::EXPIRED_MAX;
 use crate::spread::{Joins, Spread, cursor_at, slot_at};
 
@@ -136,16 +136,27 @@ impl Door {
         if let Some(value) = value {
             return self.prepare(id, group, slot, words, value);
         }
-        if !self.rooms.admits(&group, id, bytes_of(words)) {
+        let which = match spec.is_some_and(|spec| kv::has_brief_reply(spec, words)) {
+            true => Which::Brief,
+            false => Which::Any,
+        };
+        if !self.rooms.admits(&group, which, id, bytes_of(words)) {
             return Next::Waits(WaitsFor::Room);
         }
         let by_map = self.groups.by_map(slot, &group);
         let bytes = order::run(client.protocol, by_map, words.iter().copied());
-        self.ask(now, id, group, slot, bytes);
+        self.ask(now, id, (group, which), slot, bytes);
         Next::Taken
     }
 
-    pub(super) fn ask(&mut self, now: Time, id: u64, group: String, slot: u16, bytes: Vec<u8>) {
+    pub(super) fn ask(
+        &mut self,
+        now: Time,
+        id: u64,
+        (group, which): (String, Which),
+        slot: u16,
+        bytes: Vec<u8>,
+    ) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
@@ -153,32 +164,21 @@ impl Door {
             client.group = Some(group.clone());
         }
         let number = client.await_answer(bytes.len());
-        self.call(now, group, (id, number, slot), bytes);
+        self.call(now, (group, Some(which)), (id, number, slot), bytes);
     }
 
+    /// A command, or, where it needs no room, a piece of the value of one: there are few of them.
     pub(super) fn call(
         &mut self,
         now: Time,
-        group: String,
+        (group, which): (String, Option<Which>),
         whose: (u64, u64, u16),
-        bytes: Vec<u8>,
-    ) {
-        self.call_for(now, group, whose, false, bytes);
-    }
-
-    /// `is_piece`: it is a piece of the value of that command.
-    pub(super) fn call_for(
-        &mut self,
-        now: Time,
-        group: String,
-        whose: (u64, u64, u16),
-        is_piece: bool,
         bytes: Vec<u8>,
     ) {
         let (client, number, slot) = whose;
         let tell = self.tell.clone();
-        // Pieces have room of their own: there are few of them.
-        let hold = (!is_piece).then(|| self.rooms.hold(&group, bytes.len()));
+        let is_piece = which.is_none();
+        let hold = which.map(|which| self.rooms.hold(&group, which, bytes.len()));
         let asked = Asked {
             client,
             number,
@@ -234,10 +234,10 @@ impl Door {
         // ‡ One such command at a time: nobody counts what some groups have told while others have not, and two that hold it could wait for each other.
         let bytes = self.bounds.group_bytes_max;
         let is_large = Spread::is_large(led.len(), joins);
-        if is_large && !self.rooms.admits(ALL_GROUPS, id, bytes) {
+        if is_large && !self.rooms.admits(ALL_GROUPS, Which::Any, id, bytes) {
             return Next::Waits(WaitsFor::Room);
         }
-        let hold = is_large.then(|| self.rooms.hold(ALL_GROUPS, bytes));
+        let hold = is_large.then(|| self.rooms.hold(ALL_GROUPS, Which::Any, bytes));
         let number = client.await_answer(0);
         // ‡ No group has this name: what follows waits for all of them.
         client.group = Some(String::new());
@@ -252,6 +252,7 @@ impl Door {
         spread.until = until;
         self.spreads.insert((id, number), spread);
         for group in led {
+            let group = (group, Some(Which::Any));
             self.call(now, group, (id, number, 0), bytes.clone());
         }
         Next::Taken

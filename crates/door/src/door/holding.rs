@@ -6,7 +6,7 @@ use ops::{LENT_BYTES_MAX, Time};
 
 use super::Door;
 use crate::answers::error;
-use crate::client::{Client, WaitsFor};
+use crate::client::{Awaited, Client, WaitsFor};
 use crate::large::Large;
 
 /// The unfinished requests of all clients together, in bytes.
@@ -14,6 +14,8 @@ const INPUT_BYTES_MAX: usize = 320 << 20;
 const TOO_MANY_BYTES: &str = "ERR too many bytes of unfinished requests at this node";
 /// While anybody waits, it is looked so often for clients that keep room and are slow.
 const SLOW_EVERY: Duration = Duration::from_secs(1);
+/// A client has so long for all that it claims, if that is slower than the least pace.
+const CLAIMED_SECONDS: u64 = 120;
 /// A look that comes so much later judges nobody: the process stood still, and could not receive.
 const LATE_AFTER: Duration = Duration::from_millis(500);
 /// A client with fewer bytes is not ended for their sake.
@@ -70,7 +72,9 @@ impl Door {
             return;
         }
         let others = self.clients.iter().filter(|(_, client)| {
-            !client.is_ending() && client.is_receiving() && client.counted >= FEW_BYTES
+            !client.is_ending()
+                && client.awaited() != Awaited::Nothing
+                && client.counted >= FEW_BYTES
         });
         if let Some((id, _)) = others.min_by_key(|(_, client)| client.received_at) {
             tracing::warn!(
@@ -108,13 +112,13 @@ impl Door {
         let least = self.bounds.bytes_per_second_min;
         let mut slow = Vec::new();
         for (id, client) in &mut self.clients {
-            // Whoever is not read cannot send.
-            let claims = client.is_receiving() && self.claims.are_needed(client.claimed);
-            let had = std::mem::replace(
-                &mut client.had_received,
-                claims.then_some(client.received_bytes),
-            );
-            let is_slow = had.is_some_and(|had| client.received_bytes - had < least);
+            // Whoever waits for others can do nothing.
+            let may_go_on = client.awaited() != Awaited::Nothing;
+            let claims = may_go_on && self.claims.are_needed(client.claimed);
+            let moved = client.moved_bytes();
+            let had = std::mem::replace(&mut client.had_moved, claims.then_some(moved));
+            let least = least.max(client.claimed as u64 / CLAIMED_SECONDS);
+            let is_slow = had.is_some_and(|had| moved - had < least);
             if claims && is_slow && !judges_nobody {
                 slow.push((*id, client.claimed));
             }

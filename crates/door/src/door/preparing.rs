@@ -11,6 +11,7 @@ use crate::answers::error;
 use crate::client::WaitsFor;
 use crate::large::{Due, Large, PIECES_ALONE, PIECES_BESIDE, PIECES_OF_ALL};
 use crate::order;
+use crate::rooms::Which;
 
 /// The beginning of the reply to a command whose value is gone.
 const NOT_PREPARED: &[u8] = b"-NOTPREPARED";
@@ -145,7 +146,8 @@ impl Door {
                     return self.answer(now, id, number, protocol, Some(&error(TRY_AGAIN)));
                 }
             };
-            self.call_for(now, group, (id, number, slot), is_piece, bytes);
+            let which = (!is_piece).then_some(Which::Any);
+            self.call(now, (group, which), (id, number, slot), bytes);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::groups::Leads;
 use crate::guard::{NOT_GOOD, is_change};
 use crate::moving::Progress;
 use crate::order;
+use crate::rooms::Which;
 
 const TOO_LONG: &str = "ERR a word is longer than 6 MiB, which only the value of SET, SETEX, PSETEX, SETNX and GETSET may be, outside of transactions";
 
@@ -290,6 +291,7 @@ impl Door {
                 match self.groups.of_slot(slot).map(str::to_owned) {
                     Some(group) => {
                         let by_map = self.groups.by_map(slot, &group);
+                        let group = (group, Which::Any);
                         self.ask(now, id, group, slot, order::keys(slot, by_map, count));
                     }
                     None => client.answer(&match count {

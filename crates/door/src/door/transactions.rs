@@ -10,6 +10,7 @@ use super::{Door, Next};
 use crate::answers::error;
 use crate::client::{BULK_BYTES_MAX, WaitsFor};
 use crate::order::{self, Queued};
+use crate::rooms::Which;
 
 const MAY_NO_MORE: &str =
     "EXECABORT Transaction discarded because not all of it may be asked for any more";
@@ -52,7 +53,7 @@ impl Door {
                 return Next::Taken;
             }
             Some(_) if is_elsewhere => OTHERS_WATCHED,
-            Some(group) if !self.rooms.admits(group, id, bytes_of(keys)) => {
+            Some(group) if !self.rooms.admits(group, Which::Brief, id, bytes_of(keys)) => {
                 return Next::Waits(WaitsFor::Room);
             }
             Some(group) => {
@@ -64,7 +65,7 @@ impl Door {
                 client.watches_in = Some(group.clone());
                 let by_map = self.groups.by_map(slot, group);
                 let bytes = order::watch(client.protocol, by_map, id, keys.iter().copied());
-                self.ask(now, id, group.clone(), slot, bytes);
+                self.ask(now, id, (group.clone(), Which::Brief), slot, bytes);
                 if let Some(client) = self.clients.get_mut(&id).filter(|_| is_first) {
                     client.first_watch = client.last_awaited();
                 }
@@ -170,8 +171,12 @@ impl Door {
             () => None,
         };
         let bytes = transaction.bytes;
+        let which = match transaction.is_brief() {
+            true => Which::Brief,
+            false => Which::Any,
+        };
         if let (None, Some(Some(group))) = (&refusal, group)
-            && !self.rooms.admits(group, id, bytes)
+            && !self.rooms.admits(group, which, id, bytes)
         {
             return Next::Waits(WaitsFor::Room);
         }
@@ -217,6 +222,7 @@ impl Door {
                 let by_map = slot.map(|slot| self.groups.by_map(slot, &group));
                 let by_map = by_map.unwrap_or_default();
                 let bytes = order::exec(protocol, by_map, id, &steps);
+                let group = (group, which);
                 self.ask(now, id, group, slot.unwrap_or_default(), bytes);
             }
             None => {

@@ -19,6 +19,8 @@ use crate::client::{Client, Sized, Unread};
 const SHARED_BYTES: usize = 256 << 20;
 /// … and beyond so many of all together, by the least of very many clients and by replies that came at once, some have to go.
 const UNSENT_BYTES_MAX: usize = 320 << 20;
+/// It is looked so often whether shares have become more.
+const SHARES_EVERY: Duration = Duration::from_millis(100);
 /// While a command waits for room, clients are looked at so often …
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// … and a look that comes so much later finds what could not be sent meanwhile, as where the process stood still.
@@ -39,6 +41,30 @@ impl Door {
         let free = SHARED_BYTES.saturating_sub(self.unsent_bytes);
         let middling = middling.saturating_sub(of_middling);
         Unread::of(free, [middling, large.saturating_sub(of_large)])
+    }
+
+    /// Reads on whoever was not read because of his replies, once his share is more than it was: others have read theirs.
+    pub(super) fn read_on_unread(&mut self, now: Time) {
+        if self.held_back.is_empty() || now < self.held_back_at {
+            return;
+        }
+        self.held_back_at = now + SHARES_EVERY;
+        let share = self.unread_max();
+        if share.exceeds(&self.held_back_by) {
+            self.ready.append(&mut self.held_back);
+        }
+        self.held_back_by = share;
+    }
+
+    /// This client is not read because of its replies.
+    pub(super) fn hold_back(&mut self, now: Time, id: u64, share: Unread) {
+        if self.held_back.is_empty() {
+            self.held_back_at = now + SHARES_EVERY;
+            self.held_back_by = share;
+        }
+        // ‡ The least of all shares that somebody was held back by: none is forgotten whose share has become more.
+        self.held_back_by = self.held_back_by.least(&share);
+        self.held_back.insert(id);
     }
 
     /// Counts the replies that this client has not taken. Where that is too much of all together, the one with the most has to go.

@@ -17,20 +17,24 @@ const VALUE_BYTES: usize = 2 << 20;
 /// Three of them have room.
 const ANSWERS_BYTES: usize = 7 << 20;
 
-/// A street where the key has its value.
+/// A street where the key has its value. Its doors have the room that doors have.
 fn street(seed: u64) -> Street {
+    street_with(2 * seed, ANSWERS_BYTES)
+}
+
+/// … and so much room for large answers. With an odd seed its doors have next to no room.
+fn street_with(seed: u64, large_bytes: usize) -> Street {
     let bounds = Bounds {
         // In one half of the seeds its rows are fetched each time.
-        kept_bytes_max: (8 << 20) * (seed % 2) as usize,
-        answers_bytes_max: [1 << 20, ANSWERS_BYTES],
+        kept_bytes_max: (8 << 20) * (seed / 2 % 2) as usize,
+        answers_bytes_max: [1 << 20, large_bytes],
         ..Bounds::default()
     };
     let ahead = Ahead {
         from_bytes: 64 << 10,
         piece_bytes: 64 << 10,
     };
-    // Its doors have the room that doors have.
-    let mut street = Street::with(2 * seed, bounds, ahead);
+    let mut street = Street::with(seed, bounds, ahead);
     let setter = dial(&mut street, "setter");
     let value = "v".repeat(VALUE_BYTES);
     say(&mut street, &setter, &["SET", KEY, &value]);
@@ -181,4 +185,59 @@ pub fn a_transaction_that_waits_for_room_is_done_once_and_not_refused() {
         });
         assert!(all, "seed {seed}");
     }
+}
+
+/// Others hold much, so that a client that reads later is not read after little. Once they have read it goes on, and has not to read for that.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_client_that_reads_later_goes_on_once_others_have_read() {
+    for seed in 0..2 {
+        let mut street = street_with(2 * seed, 33 << 20);
+        let others: Vec<Caller> = (0..6)
+            .map(|number| get(&mut street, &format!("other{number}"), 8))
+            .collect();
+        street.stage.pass(2 * MS);
+        for other in &others {
+            street.stage.world.pause(other.host, 3 * SECOND);
+        }
+        street.stage.pass(SECOND);
+        let late = get(&mut street, "late", 3);
+        say(&mut street, &late, &["SET", "{b}mark", "1"]);
+        street.stage.pass(2 * MS);
+        street.stage.world.pause(late.host, 60 * SECOND);
+        street.stage.pass(SECOND);
+        let mut answers = Vec::new();
+        for number in 0..2 {
+            let witness = dial(&mut street, &format!("witness{number}"));
+            say(&mut street, &witness, &["EXISTS", "{b}mark"]);
+            street.stage.pass(100 * MS);
+            answers.push(String::from_utf8(witness.heard()).expect("a number"));
+            street.stage.pass(2 * SECOND);
+        }
+        assert_eq!(answers, [":0\r\n", ":1\r\n"], "seed {seed}");
+        assert!(others.iter().all(|other| has(other, 8)));
+        assert_eq!(street.figures[0].clients_closed.get(), 0);
+    }
+}
+
+/// A client that has begun a request is judged though nothing of it is received: it is on him to read before.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn who_begins_a_request_and_reads_nothing_keeps_nobody_from_his() {
+    let mut street = street_with(1, ANSWERS_BYTES);
+    let idle = dial(&mut street, "idle");
+    let get = request(&[b"GET".to_vec(), KEY.into()].into());
+    let begun = b"*3\r\n$3\r\nSET\r\n$4\r\n{b}x\r\n$900\r\nabc";
+    let all = [&get[..], &get, begun].concat();
+    idle.send(&mut street.stage.world, &all);
+    street.stage.pass(2 * MS);
+    street.stage.world.pause(idle.host, 60 * SECOND);
+    street.stage.pass(5 * SECOND);
+    assert_eq!(street.figures[0].clients_closed.get(), 0);
+    let other = dial(&mut street, "other");
+    let set = [&b"SET"[..], b"{b}y", &[b'y'; 900]].map(<[u8]>::to_vec);
+    let set = request(&set.into());
+    other.send(&mut street.stage.world, &set[..500]);
+    street.stage.pass(100 * MS);
+    other.send(&mut street.stage.world, &set[500..]);
+    assert!(wait(&mut street, 4 * SECOND, |_| other.heard() == b"+OK\r\n"));
+    assert_eq!(street.figures[0].clients_closed.get(), 1);
 }
