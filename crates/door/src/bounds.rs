@@ -9,6 +9,8 @@ pub struct Bounds {
     pub alone: UnderWay,
     /// … and beside other clients, each of whom waits for what is before its own.
     pub beside: UnderWay,
+    /// So many bytes are received of a client whose next request waits: it is heard then that it left.
+    pub ahead_bytes: usize,
     /// The commands of a group that are under way. ‡ All of them, and those of one turn more, are fewer than a group takes.
     pub group_commands_max: usize,
     /// The bytes of those that are not small. ‡ With pieces of large values, and all small ones, they are fewer than a group takes.
@@ -36,6 +38,7 @@ impl Default for Bounds {
                 commands: 64,
                 bytes: 256 << 10,
             },
+            ahead_bytes: 4 << 10,
             group_commands_max: 8_192,
             group_bytes_max: 4 << 20,
             small_command_bytes: 4 << 10,

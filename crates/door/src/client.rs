@@ -10,7 +10,7 @@ mod transaction;
 use std::collections::BTreeSet;
 
 use letters::{Fate, Shown};
-use ops::{Slice, Time};
+use ops::{LENT_BYTES_MAX, Slice, Time};
 use resp::{Limits, Parser, Protocol, Value, encode};
 
 use crate::bounds::Bounds;
@@ -185,7 +185,7 @@ impl Client {
         // Requests that are done with are let go of now, and not one by one: the bytes behind them would be moved each time.
         self.input.drain(..self.done);
         self.done = 0;
-        if let Some(parser) = &self.parser {
+        if let Some(parser) = self.parser.as_ref().filter(|_| !self.is_in_line) {
             self.input.reserve_exact(parser.missing(self.input.len()));
         }
         self.input.extend_from_slice(bytes);
@@ -264,16 +264,15 @@ impl Client {
         goes_on && !self.is_ending && self.large.is_none()
     }
 
-    /// Whether more is to be received, and is not yet asked for.
-    pub fn begins_to_receive(&mut self, most: Most) -> bool {
+    /// The bytes that are to be received now, if that is not asked for yet. ‡ A few are received of whoever waits, too: else nobody would hear that it left.
+    pub fn begins_to_receive(&mut self, most: Most) -> Option<usize> {
         let waits = self.has_more || self.is_in_line || self.waits_for.is_some();
-        let begins = !self.is_receiving && !waits && self.takes_more(most);
-        self.is_receiving |= begins;
-        let is_to_read = !self.is_receiving
+        let may_send = !waits && self.takes_more(most);
+        let is_to_read = !may_send
             && self.goes_on()
             && self.replies.are_few_under_way(most.under_way)
             && !self.replies.have_room(most);
-        self.awaited = match (self.is_receiving, is_to_read) {
+        self.awaited = match (may_send, is_to_read) {
             (true, _) => Awaited::Sends,
             (_, true) => Awaited::Reads,
             _ => Awaited::Nothing,
@@ -282,7 +281,15 @@ impl Client {
             // It is not judged by what it did before.
             self.had_moved = None;
         }
-        begins
+        let bytes_max = match may_send {
+            true => LENT_BYTES_MAX,
+            false => most
+                .ahead_bytes
+                .saturating_sub(self.input.len() - self.done),
+        };
+        let begins = !self.is_receiving && !self.is_ending && bytes_max > 0;
+        self.is_receiving |= begins;
+        begins.then_some(bytes_max)
     }
 
     /// What its door waits for.
@@ -393,6 +400,16 @@ mod tests {
         Client::new(1, "somebody".to_owned(), Shown::Nothing)
     }
 
+    const AHEAD: usize = 100;
+
+    fn most() -> Most {
+        Most {
+            under_way: crate::Bounds::default().alone,
+            unread: Unread::default(),
+            ahead_bytes: AHEAD,
+        }
+    }
+
     fn sent(client: &mut Client) -> Option<Vec<u8>> {
         let slices = client.take_output()?;
         Some(slices.iter().flat_map(|s| s.iter().copied()).collect())
@@ -441,26 +458,47 @@ mod tests {
     }
 
     #[test]
-    fn a_client_whose_next_request_waits_is_not_read() {
+    fn little_is_read_of_a_client_whose_next_request_waits() {
         let mut client = client();
-        let most = Most {
-            under_way: crate::Bounds::default().alone,
-            unread: Unread::default(),
-        };
-        assert!(client.begins_to_receive(most));
+        let most = most();
+        assert_eq!(client.begins_to_receive(most), Some(LENT_BYTES_MAX));
+        assert_eq!(client.begins_to_receive(most), None, "it is asked for");
         client.on_received(Time::ZERO, b"1234567890");
         let (parser, input, done) = client.take_input().expect("it is here");
         assert_eq!((input.as_slice(), done), (&b"1234567890"[..], 0));
         client.give_back(parser, input, 4);
         let first = client.await_answer(0);
         client.waits_for = Some(WaitsFor::Answers);
-        assert!(!client.takes_more(most) && !client.begins_to_receive(most));
+        assert!(!client.takes_more(most));
+        assert_eq!(client.begins_to_receive(most), Some(AHEAD - 6));
+        assert_eq!(client.awaited(), Awaited::Nothing);
+        client.on_received(Time::ZERO, &vec![b'a'; AHEAD - 6]);
+        assert_eq!(client.begins_to_receive(most), None, "there is enough");
         client.on_answer(first, Some(b"1".to_vec()));
-        assert!(client.takes_more(most) && !client.begins_to_receive(most));
+        assert!(client.takes_more(most) && client.begins_to_receive(most).is_none());
         client.waits_for = None;
-        assert!(client.begins_to_receive(most));
+        assert_eq!(client.begins_to_receive(most), Some(LENT_BYTES_MAX));
+        assert_eq!(client.awaited(), Awaited::Sends);
         client.on_received(Time::ZERO, b"abc");
         let (_, input, done) = client.take_input().expect("it is here");
-        assert_eq!((input.as_slice(), done), (&b"567890abc"[..], 0));
+        assert_eq!((input.len(), done), (AHEAD + 3, 0));
+        assert!(input.starts_with(b"567890a") && input.ends_with(b"aabc"));
+    }
+
+    #[test]
+    fn who_is_to_read_before_more_is_received_is_waited_for() {
+        let mut client = client();
+        let most = most();
+        assert!(client.begins_to_receive(most).is_some());
+        client.on_received(Time::ZERO, b"1");
+        client.had_moved = Some(1);
+        client.answer(&Value::Bulk(vec![0; 2 << 20]));
+        assert_eq!(client.begins_to_receive(most), Some(AHEAD - 1));
+        assert_eq!(client.awaited(), Awaited::Reads);
+        assert_eq!(client.had_moved, Some(1));
+        client.waits_for = Some(WaitsFor::Room);
+        _ = client.begins_to_receive(most);
+        assert_eq!(client.awaited(), Awaited::Nothing);
+        assert_eq!(client.had_moved, None);
     }
 }

@@ -245,8 +245,11 @@ impl Door {
             true => self.bounds.beside,
             false => self.bounds.alone,
         };
-        let unread = self.unread_max();
-        Most { under_way, unread }
+        Most {
+            under_way,
+            unread: self.unread_max(),
+            ahead_bytes: self.bounds.ahead_bytes,
+        }
     }
 
     fn accept(&mut self, conn: ConnId, peer: String, by_handshake: Shown) {
@@ -389,10 +392,14 @@ impl Door {
         if client.is_over() {
             self.ops.push_back(Op::Close { conn, flush: true });
             self.forget(id);
-        } else if client.begins_to_receive(most) {
-            let bytes_max = self.receive_bytes_max(id);
+            return;
+        }
+        let (begins, awaited) = (client.begins_to_receive(most), client.awaited());
+        if let Some(bytes) = begins {
+            let bytes_max = self.receive_bytes_max(id).min(bytes);
             self.ops.push_back(Op::ReceiveWhenThere { conn, bytes_max });
-        } else if client.awaited() == Awaited::Reads {
+        }
+        if awaited == Awaited::Reads {
             self.hold_back(now, id, most.unread);
         }
     }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bounds::Bounds;
+use crate::client::Client;
 
 #[derive(Default)]
 struct UnderWay {
@@ -84,15 +85,18 @@ impl Rooms {
         })
     }
 
-    /// Whether the group takes a command of so many bytes of this client now; else it stands in line.
-    pub fn admits(&mut self, group: &str, which: Which, id: u64, bytes: usize) -> bool {
+    /// Whether the group takes a command of so many bytes of this client now; else it stands in line. ‡ A small one is always taken of a client that has nothing
+    /// under way: what the others of a full room wait for may take long, and is no matter of his.
+    pub fn admits(&mut self, group: &str, which: Which, client: &Client, bytes: usize) -> bool {
+        let (id, is_first) = (client.id, client.is_idle());
         let (bounds, turn) = (self.bounds, self.turn);
         let Some(room) = self.room(group, which) else {
             return true;
         };
         let is_next = room.line.is_empty() || turn == Some(id);
         let commands = room.under_way.commands.load(Ordering::Relaxed);
-        let is_small = bytes <= bounds.small_command_bytes && commands < bounds.group_commands_max;
+        let is_small = bytes <= bounds.small_command_bytes;
+        let is_small = is_small && (is_first || commands < bounds.group_commands_max);
         if is_small || (is_next && !room.is_full(&bounds)) {
             return true;
         }
@@ -142,10 +146,23 @@ impl Rooms {
 
 #[cfg(test)]
 mod tests {
+    use letters::Shown;
+
     use super::Which::{Any, Brief};
     use super::*;
 
     const MANY: usize = 8_192;
+
+    fn idle(id: u64) -> Client {
+        Client::new(id, String::new(), Shown::Nothing)
+    }
+
+    /// One that has a command under way.
+    fn busy(id: u64) -> Client {
+        let mut client = idle(id);
+        client.await_answer(0);
+        client
+    }
 
     #[test]
     fn clients_have_turns_as_room_comes_back() {
@@ -153,24 +170,26 @@ mod tests {
         let half = Bounds::default().group_bytes_max / 2;
         let mut holds = VecDeque::new();
         for id in [1, 2] {
-            assert!(rooms.admits("a", Any, id, half));
+            assert!(rooms.admits("a", Any, &busy(id), half));
             holds.push_back(rooms.hold("a", Any, half));
         }
-        assert!(!rooms.admits("a", Any, 1, half) && !rooms.admits("a", Any, 2, 5_000));
         assert!(
-            rooms.admits("a", Any, 3, Bounds::default().small_command_bytes),
+            !rooms.admits("a", Any, &busy(1), half) && !rooms.admits("a", Any, &busy(2), 5_000)
+        );
+        assert!(
+            rooms.admits("a", Any, &busy(3), Bounds::default().small_command_bytes),
             "small ones go on"
         );
-        assert!(rooms.admits("b", Any, 3, half), "another group");
+        assert!(rooms.admits("b", Any, &busy(3), half), "another group");
         assert!(!rooms.are_due() && rooms.next().is_none());
         holds.pop_front();
         assert!(rooms.are_due());
-        assert!(!rooms.admits("a", Any, 3, half), "two are before it");
+        assert!(!rooms.admits("a", Any, &busy(3), half), "two are before it");
         assert_eq!(rooms.next(), Some(1));
-        assert!(rooms.admits("a", Any, 1, half));
+        assert!(rooms.admits("a", Any, &busy(1), half));
         holds.push_back(rooms.hold("a", Any, half));
         assert!(
-            !rooms.admits("a", Any, 1, half),
+            !rooms.admits("a", Any, &busy(1), half),
             "it is full again, and its turn is over"
         );
         assert_eq!(rooms.next(), None);
@@ -178,17 +197,20 @@ mod tests {
         holds.clear();
         let order: Vec<u64> = std::iter::from_fn(|| rooms.next()).collect();
         assert_eq!(order, [2, 1]);
-        assert!(rooms.admits("a", Any, 4, half));
+        assert!(rooms.admits("a", Any, &busy(4), half));
     }
 
     #[test]
     fn many_small_commands_wait_too() {
         let mut rooms = Rooms::new(Bounds::default());
         let mut holds: Vec<Hold> = (0..MANY).map(|_| rooms.hold("a", Any, 10)).collect();
-        assert!(!rooms.admits("a", Any, 1, 10));
+        assert!(!rooms.admits("a", Any, &busy(1), 10));
+        assert!(rooms.admits("a", Any, &idle(2), 10), "it has none");
+        assert!(!rooms.admits("a", Any, &idle(2), 5_000));
         holds.truncate(MANY - 1);
+        rooms.forget(2);
         assert_eq!(rooms.next(), Some(1));
-        assert!(rooms.admits("a", Any, 1, 10));
+        assert!(rooms.admits("a", Any, &busy(1), 10));
     }
 
     #[test]
@@ -196,9 +218,11 @@ mod tests {
         let mut rooms = Rooms::new(Bounds::default());
         let all = Bounds::default().group_bytes_max;
         let hold = rooms.hold("a", Any, all);
-        assert!(!rooms.admits("a", Any, 1, 5_000) && rooms.admits("a", Brief, 2, 5_000));
+        assert!(
+            !rooms.admits("a", Any, &busy(1), 5_000) && rooms.admits("a", Brief, &busy(2), 5_000)
+        );
         let brief = rooms.hold("a", Brief, all);
-        assert!(!rooms.admits("a", Brief, 2, 5_000) && !rooms.are_due());
+        assert!(!rooms.admits("a", Brief, &busy(2), 5_000) && !rooms.are_due());
         drop(hold);
         assert_eq!((rooms.next(), rooms.next()), (Some(1), None));
         drop(brief);

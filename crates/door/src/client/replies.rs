@@ -67,6 +67,8 @@ impl Unread {
 pub struct Most {
     pub under_way: UnderWay,
     pub unread: Unread,
+    /// So many bytes are received of it while its next request waits.
+    pub ahead_bytes: usize,
 }
 
 /// A connection may always have so many bytes unread …
@@ -415,6 +417,7 @@ mod tests {
         Most {
             under_way: Bounds::default().alone,
             unread: Unread::default(),
+            ahead_bytes: 0,
         }
     }
 

@@ -140,7 +140,7 @@ impl Door {
             true => Which::Brief,
             false => Which::Any,
         };
-        if !self.rooms.admits(&group, which, id, bytes_of(words)) {
+        if !self.rooms.admits(&group, which, client, bytes_of(words)) {
             return Next::Waits(WaitsFor::Room);
         }
         let by_map = self.groups.by_map(slot, &group);
@@ -234,7 +234,7 @@ impl Door {
         // ‡ One such command at a time: nobody counts what some groups have told while others have not, and two that hold it could wait for each other.
         let bytes = self.bounds.group_bytes_max;
         let is_large = Spread::is_large(led.len(), joins);
-        if is_large && !self.rooms.admits(ALL_GROUPS, Which::Any, id, bytes) {
+        if is_large && !self.rooms.admits(ALL_GROUPS, Which::Any, client, bytes) {
             return Next::Waits(WaitsFor::Room);
         }
         let hold = is_large.then(|| self.rooms.hold(ALL_GROUPS, Which::Any, bytes));

@@ -53,7 +53,11 @@ impl Door {
                 return Next::Taken;
             }
             Some(_) if is_elsewhere => OTHERS_WATCHED,
-            Some(group) if !self.rooms.admits(group, Which::Brief, id, bytes_of(keys)) => {
+            Some(group)
+                if !self
+                    .rooms
+                    .admits(group, Which::Brief, client, bytes_of(keys)) =>
+            {
                 return Next::Waits(WaitsFor::Room);
             }
             Some(group) => {
@@ -176,7 +180,7 @@ impl Door {
             false => Which::Any,
         };
         if let (None, Some(Some(group))) = (&refusal, group)
-            && !self.rooms.admits(group, which, id, bytes)
+            && !self.rooms.admits(group, which, client, bytes)
         {
             return Next::Waits(WaitsFor::Room);
         }

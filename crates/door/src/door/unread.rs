@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  more than a share of what is free ─▶ a client is not read
-//!  another's command waits for room  ─▶ a client that holds more than 64 KiB, and takes less than 512 KiB or a twelfth of it in 5 s, is closed
+//!  another's command waits for room  ─▶ a client that holds more than 64 KiB, and takes less than 512 KiB or a 24th of it in 5 s, is closed
 //!  320 MiB                           ─▶ who holds the most is closed
 //! ```
 //!
@@ -29,7 +29,7 @@ const LATE_AFTER: Duration = Duration::from_secs(1);
 const HELD_BYTES: usize = 64 << 10;
 /// … has to take as much as this, or this part of what it holds if that is more …
 const TAKEN_BYTES: usize = 512 << 10;
-const TAKEN_PART: usize = 12;
+const TAKEN_PART: usize = 24;
 /// … within so long.
 const WITHIN: Duration = Duration::from_secs(5);
 
@@ -139,7 +139,7 @@ impl Door {
             // A client whose own command is the only one that waits may read later.
             if self.host.others_wait_for_room(id) {
                 tracing::warn!(
-                    "a client of keys has taken less than 512 KiB of its replies within 5 s, or less than a twelfth, which others wait for: it is disconnected"
+                    "a client of keys has taken less than 512 KiB of its replies within 5 s, or less than a 24th of what it holds, which others wait for: it is disconnected"
                 );
                 self.close_at_once(id);
             }

@@ -48,6 +48,7 @@ fn doors_bounds(seed: u64) -> door::Bounds {
     door::Bounds {
         alone: few(8),
         beside: few(3),
+        ahead_bytes: 10,
         group_commands_max: 4,
         group_bytes_max: 500,
         small_command_bytes: 60,
