@@ -89,6 +89,16 @@ impl Cluster {
         only.approaching(self.approach()).alone()
     }
 
+    /// As it is known now, with less time for each thing where that is more than `total`.
+    pub fn within(&self, total: Duration) -> Self {
+        let timeouts = Timeouts {
+            connect: self.timeouts.connect.min(total),
+            silence: self.timeouts.silence.min(total),
+            total: self.timeouts.total.min(total),
+        };
+        Self::over(self.known().clone(), timeouts).approaching(self.approach())
+    }
+
     /// Talks to no server of another cluster.
     pub fn of(self, cluster: Option<String>) -> Self {
         let approach = self.approach();

@@ -79,20 +79,25 @@ impl Client {
         Ok(leaders_by(&self.statuses()?))
     }
 
-    /// The cluster as each node that is alive sees it.
+    /// The cluster as each node that is alive sees it: the last is the one that answered first, and has told who the others are. These are
+    /// asked all at once.
     ///
     /// Errors: [`AdminError::Unreachable`] when no server answers within `timeouts.total`.
     pub fn statuses(&self) -> Result<Vec<Status>, AdminError> {
         let first = self.status()?;
-        let mut all = vec![];
-        for node in first
-            .nodes
-            .iter()
-            .filter(|node| node.alive && !node.is_self)
-        {
-            let deadline = Instant::now() + self.cluster.timeouts.silence;
-            all.extend(self.cluster.ask_for_status(&node.address, deadline));
-        }
+        let others = first.nodes.iter();
+        let others = others.filter(|node| node.alive && !node.is_self);
+        let deadline = Instant::now() + self.cluster.timeouts.silence;
+        let mut all: Vec<Status> = std::thread::scope(|scope| {
+            let asked = others.map(|node| {
+                let ask = || self.cluster.ask_for_status(&node.address, deadline);
+                scope.spawn(ask)
+            });
+            // All are asked before the first is waited for.
+            let asked: Vec<_> = asked.collect();
+            let answered = asked.into_iter().filter_map(|asked| asked.join().ok());
+            answered.flatten().collect()
+        });
         all.push(first);
         Ok(all)
     }

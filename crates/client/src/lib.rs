@@ -73,6 +73,7 @@ mod stream;
 mod transport;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use admin::{AdminError, LogDetails, NewLog, Part};
 pub use answer::{ReadEnd, Refusal};
@@ -126,6 +127,14 @@ impl Client {
             self.cluster.go_by(transport);
         }
         self
+    }
+
+    /// The same cluster, as it is known now, for operations that give up after `total` if that is sooner.
+    #[must_use]
+    pub fn within(&self, total: Duration) -> Self {
+        Self {
+            cluster: Arc::new(self.cluster.within(total)),
+        }
     }
 
     /// The id of the cluster, once one of its servers has told it.

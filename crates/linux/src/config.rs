@@ -32,6 +32,9 @@ pub struct KernelConfig {
     pub write_threads: usize,
     /// The most that queued contiguous writes are merged to.
     pub merged_bytes_max: usize,
+    /// A write for which a full disk has no room is tried again after so long, until there is some or the kernel ends. `None`: it fails, and its
+    /// file with it.
+    pub room_again_after: Option<Duration>,
     /// Turn SIGTERM and SIGINT into `StopRequested`. Handlers belong to the process: at most one
     /// kernel of a process should ask for this.
     pub signals: bool,
@@ -71,6 +74,7 @@ impl Default for KernelConfig {
             round_bytes_max: 1 << 20,
             write_threads: 2,
             merged_bytes_max: 4 << 20,
+            room_again_after: Some(Duration::from_millis(250)),
             signals: true,
             machine: MachineId::NODE,
             office: PostOffice::default(),

@@ -18,6 +18,7 @@ use crate::directory::Holder;
 use crate::growth::{self, Growth};
 use crate::ink_file::InkFile;
 use crate::limits::SLICES_MAX;
+use crate::room;
 
 #[derive(Debug)]
 pub(crate) struct DiskFile {
@@ -201,14 +202,23 @@ impl InkFile for DiskFile {
     ///
     /// Shape:  buffers -> device (O_DIRECT), or -> page cache -> device.
     /// Units:  the slices begin and end at blocks, in memory and in the file.
-    /// Errors: this and every later write of the file fail; nothing is retried. EINVAL from a first
+    /// Errors: this and every later write of the file fail; nothing is retried, except where there was no room
+    ///         (`room`): the caller tries the same again, or has the file fail. EINVAL from a first
     ///         O_DIRECT write is no error of the disk but a refusal that wrote nothing: from then on
     ///         the file is written through the page cache.
     /// Source: open(2) on O_DIRECT; Rebello et al., USENIX ATC 2020, on fsync failure.
     fn write(&self, offset: u64, slices: &mut [IoSlice<'_>], refuse: bool) -> io::Result<()> {
         self.check()?;
         self.write_ahead(offset, slices, refuse)
-            .inspect_err(|error| self.fail(error))
+            .inspect_err(|error| {
+                if !self.waits_for_room(error) {
+                    self.fail(error);
+                }
+            })
+    }
+
+    fn waits_for_room(&self, error: &io::Error) -> bool {
+        self.writes_durably() && room::is_lacking(error)
     }
 
     /// Reads at `offset`; fewer bytes than asked mean end of file.

@@ -1,5 +1,6 @@
 //! Durable writes by the ring. As with threads, a file has one write in flight, and what is asked for
-//! meanwhile and continues it goes with the next.
+//! meanwhile and continues it goes with the next. A write for which a full disk has no room waits on the ring ([`crate::room`]), and what
+//! follows it in its file behind it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -17,6 +18,7 @@ use crate::fault_file::Injected;
 use crate::growth;
 use crate::ink_file::InkFile;
 use crate::limits::SLICES_MAX;
+use crate::room::Told;
 use crate::tag::Tag;
 
 pub(crate) struct RingWriter {
@@ -28,6 +30,9 @@ pub(crate) struct RingWriter {
     ready: Vec<FileId>,
     /// Begun so far, for `Faults::fail_write_after`.
     writes: u64,
+    /// `None`: a write without room fails.
+    room_again_after: Option<Duration>,
+    told: Told,
 }
 
 #[derive(Default)]
@@ -49,13 +54,19 @@ struct Batch {
 }
 
 impl RingWriter {
-    pub fn new(faults: Faults, merged_bytes_max: usize) -> RingWriter {
+    pub fn new(
+        faults: Faults,
+        merged_bytes_max: usize,
+        room_again_after: Option<Duration>,
+    ) -> RingWriter {
         RingWriter {
             faults,
             merged_bytes_max,
             files: HashMap::new(),
             ready: Vec::new(),
             writes: 0,
+            room_again_after,
+            told: Told::default(),
         }
     }
 
@@ -66,6 +77,11 @@ impl RingWriter {
             self.ready.push(id);
         }
         file.waiting.push_back(task);
+    }
+
+    /// Nobody waits for room any more: what has none fails.
+    pub fn end_waiting(&mut self) {
+        self.room_again_after = None;
     }
 
     pub fn is_idle(&self) -> bool {
@@ -86,7 +102,8 @@ impl RingWriter {
         answers: &mut Vec<(FileId, Completion)>,
     ) {
         while let Some(file) = self.files.get_mut(&id) {
-            let Some(tasks) = take_batch(&mut file.waiting, self.merged_bytes_max) else {
+            let Some(tasks) = take_batch(&mut file.waiting, self.merged_bytes_max, |_| false)
+            else {
                 self.files.remove(&id);
                 return;
             };
@@ -136,6 +153,14 @@ impl RingWriter {
                 ring.begin(Tag::File(id), request);
             }
             Err(error) => {
+                if let Some(duration) = self.room_again_after
+                    && batch.waits_for_room(&error)
+                {
+                    self.told.waits(&error);
+                    file.batch = Some(batch);
+                    ring.begin(Tag::File(id), Request::Sleep { duration });
+                    return;
+                }
                 batch.answer(Err(error), answers);
                 self.begin_next(id, ring, answers);
             }
@@ -189,6 +214,11 @@ impl Batch {
     fn take_zeros_back(&mut self) {
         self.rest.pop_back();
         self.zeros = 0;
+    }
+
+    /// Whether its next piece had no room, and may be given again. What went before it is durable by itself.
+    fn waits_for_room(&self, error: &io::Error) -> bool {
+        !self.needs_sync && self.file().waits_for_room(error)
     }
 
     fn file(&self) -> &DiskFile {

@@ -3,12 +3,15 @@
 //! A writer takes the oldest write, adds the queued ones that continue it, and performs them as one:
 //! while one write is in flight the next batch grows by itself. Reads and changes of names have
 //! threads of their own, so that a cold read or a new segment never delays a durable write.
+//!
+//! A write for which a full disk has no room waits ([`crate::room`]), and so does what follows it in its file. Other files are written meanwhile.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use ops::{Completion, FileId, Slice, Token};
 use rustix::io::Errno;
@@ -21,11 +24,20 @@ use crate::ink_file::InkFile;
 use crate::landing;
 use crate::limits::SLICES_MAX;
 use crate::paged_file::PagedFile;
+use crate::room::Told;
 
 /// A queue that one thread serves. Dropping the owner lets the thread finish what is queued.
 struct Queue<T> {
-    state: Mutex<(VecDeque<T>, bool)>,
+    state: Mutex<State<T>>,
     changed: Condvar,
+}
+
+struct State<T> {
+    tasks: VecDeque<T>,
+    /// The owner is gone.
+    has_ended: bool,
+    /// The thread waits to be told of what is put.
+    sleeps: bool,
 }
 
 pub(crate) struct WriteTask<F: ?Sized> {
@@ -67,6 +79,9 @@ impl Writer {
             faults: config.faults.clone(),
             merged_bytes_max: config.merged_bytes_max,
             writes,
+            room_again_after: config.room_again_after,
+            roomless: BTreeMap::new(),
+            told: Told::default(),
         };
         let thread = std::thread::Builder::new()
             .name(name)
@@ -138,15 +153,23 @@ struct WriterThread {
     merged_bytes_max: usize,
     /// Of all writers of the kernel, for `Faults::fail_write_after`.
     writes: Arc<AtomicU64>,
+    room_again_after: Option<Duration>,
+    /// Files whose next write had no room, and when it is tried again.
+    roomless: BTreeMap<FileId, Instant>,
+    told: Told,
 }
 
 impl WriterThread {
     fn run(&mut self) {
-        while let Some(batch) = self
-            .queue
-            .take(|queue| take_batch(queue, self.merged_bytes_max))
-        {
+        while let Some(batch) = self.next_batch() {
             let result = self.write(&batch);
+            let batch = match &result {
+                Err(error) => match self.put_off(batch, error) {
+                    Some(batch) => batch,
+                    None => continue,
+                },
+                Ok(()) => batch,
+            };
             self.inbox.put_all(batch.into_iter().map(|task| {
                 let result = match &result {
                     Ok(()) => Ok(()),
@@ -159,6 +182,50 @@ impl WriterThread {
                 Reply::FileOp(task.id, completion)
             }));
         }
+    }
+
+    /// The oldest writes of a file that does not wait for room. Once nobody gives any more none waits.
+    fn next_batch(&mut self) -> Option<Vec<WriteTask<dyn InkFile>>> {
+        loop {
+            let now = Instant::now();
+            self.roomless.retain(|_, again_at| now < *again_at);
+            let (roomless, bytes_max) = (&self.roomless, self.merged_bytes_max);
+            let due = roomless.values().min().copied();
+            let taken = self.queue.take_until(due, |queue, has_ended| {
+                let waits = |file: FileId| roomless.contains_key(&file) && !has_ended;
+                take_batch(queue, bytes_max, waits)
+            });
+            match taken {
+                Taken::Some(batch) => return Some(batch),
+                Taken::Late => {}
+                Taken::End => return None,
+            }
+        }
+    }
+
+    /// Puts writes back for which there was no room. Gives back those that are to be answered: what they failed of stays, or nobody waits any more.
+    fn put_off(
+        &mut self,
+        batch: Vec<WriteTask<dyn InkFile>>,
+        error: &io::Error,
+    ) -> Option<Vec<WriteTask<dyn InkFile>>> {
+        let first = batch.first()?;
+        let (id, file) = (first.id, first.file.clone());
+        if !file.waits_for_room(error) {
+            return Some(batch);
+        }
+        let left = match self.room_again_after {
+            Some(after) => {
+                self.roomless.insert(id, Instant::now() + after);
+                self.told.waits(error);
+                self.queue.put_back(batch)
+            }
+            None => Some(batch),
+        };
+        if left.is_some() {
+            file.fail(error);
+        }
+        left
     }
 
     fn write(&self, batch: &[WriteTask<dyn InkFile>]) -> io::Result<()> {
@@ -227,16 +294,17 @@ fn write_paged<F: ?Sized>(file: &PagedFile, batch: &[WriteTask<F>]) -> io::Resul
     file.write_pieces(&mut pieces, end)
 }
 
-/// The oldest write and those that continue it, oldest first. Writes of other files stay; a write of
+/// The oldest write of a file that does not wait, and those that continue it, oldest first. Writes of other files stay; a write of
 /// the same file that does not continue ends the batch, because they happen in order.
 pub(crate) fn take_batch<F: ?Sized>(
     queue: &mut VecDeque<WriteTask<F>>,
     bytes_max: usize,
+    waits: impl Fn(FileId) -> bool,
 ) -> Option<Vec<WriteTask<F>>> {
-    let mut batch = vec![queue.pop_front()?];
+    let mut at = queue.iter().position(|task| !waits(task.id))?;
+    let mut batch = vec![queue.remove(at)?];
     let mut slices = batch[0].slices.len();
     let mut bytes = batch[0].length();
-    let mut at = 0;
     while let Some(next) = queue.get(at) {
         if next.id != batch[0].id {
             at += 1;
@@ -259,22 +327,34 @@ impl<F: ?Sized> WriteTask<F> {
     }
 }
 
+/// What came of waiting for work.
+enum Taken<R> {
+    Some(R),
+    /// It is time to look again.
+    Late,
+    /// All is done, and the owner is gone.
+    End,
+}
+
 impl<T> Queue<T> {
     fn new() -> Queue<T> {
         Queue {
-            state: Mutex::new((VecDeque::new(), false)),
+            state: Mutex::new(State {
+                tasks: VecDeque::new(),
+                has_ended: false,
+                sleeps: false,
+            }),
             changed: Condvar::new(),
         }
     }
 
     fn put(&self, task: T) {
-        let was_empty = {
+        let sleeps = {
             let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
-            let was_empty = state.0.is_empty();
-            state.0.push_back(task);
-            was_empty
+            state.tasks.push_back(task);
+            state.sleeps
         };
-        if was_empty {
+        if sleeps {
             self.changed.notify_one();
         }
     }
@@ -282,27 +362,67 @@ impl<T> Queue<T> {
     /// As `end`, and takes what nobody has taken.
     fn abandon(&self) -> VecDeque<T> {
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
-        state.1 = true;
+        state.has_ended = true;
         self.changed.notify_all();
-        std::mem::take(&mut state.0)
+        std::mem::take(&mut state.tasks)
     }
 
     fn end(&self) {
-        self.state.lock().unwrap_or_else(|e| e.into_inner()).1 = true;
+        self.state
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .has_ended = true;
         self.changed.notify_one();
+    }
+
+    /// These are the oldest again. Gives them back if the owner is gone.
+    fn put_back(&self, tasks: Vec<T>) -> Option<Vec<T>> {
+        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+        if state.has_ended {
+            return Some(tasks);
+        }
+        for task in tasks.into_iter().rev() {
+            state.tasks.push_front(task);
+        }
+        None
     }
 
     /// Waits until `pick` finds something; `None` when all is done and the owner is gone.
     fn take<R>(&self, pick: impl Fn(&mut VecDeque<T>) -> Option<R>) -> Option<R> {
+        match self.take_until(None, |queue, _| pick(queue)) {
+            Taken::Some(picked) => Some(picked),
+            Taken::Late | Taken::End => None,
+        }
+    }
+
+    /// As `take`, no longer than until then. `pick` is told whether the owner is gone.
+    fn take_until<R>(
+        &self,
+        due: Option<Instant>,
+        pick: impl Fn(&mut VecDeque<T>, bool) -> Option<R>,
+    ) -> Taken<R> {
         let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
         loop {
-            if let Some(picked) = pick(&mut state.0) {
-                return Some(picked);
+            let has_ended = state.has_ended;
+            if let Some(picked) = pick(&mut state.tasks, has_ended) {
+                return Taken::Some(picked);
             }
-            if state.1 {
-                return None;
+            if has_ended {
+                return Taken::End;
             }
-            state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+            let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Taken::Late;
+            }
+            state.sleeps = true;
+            state = match left {
+                None => self.changed.wait(state).unwrap_or_else(|e| e.into_inner()),
+                Some(left) => {
+                    let waited = self.changed.wait_timeout(state, left);
+                    waited.unwrap_or_else(|e| e.into_inner()).0
+                }
+            };
+            state.sleeps = false;
         }
     }
 }
@@ -351,24 +471,24 @@ mod tests {
         ]
         .into();
         assert_eq!(
-            tokens(take_batch(&mut queue, 1 << 20)),
+            tokens(take_batch(&mut queue, 1 << 20, |_| false)),
             [0, 2],
             "9 leaves a gap"
         );
         assert_eq!(
-            tokens(take_batch(&mut queue, 1 << 20)),
+            tokens(take_batch(&mut queue, 1 << 20, |_| false)),
             [0],
             "the other file"
         );
-        assert_eq!(tokens(take_batch(&mut queue, 1 << 20)), [9]);
+        assert_eq!(tokens(take_batch(&mut queue, 1 << 20, |_| false)), [9]);
         assert_eq!(
-            tokens(take_batch(&mut queue, 1 << 20)),
+            tokens(take_batch(&mut queue, 1 << 20, |_| false)),
             [3],
             "3 did not overtake 9"
         );
         let mut queue: VecDeque<_> = (0..5).map(|block| task(&file, 1, block, 1)).collect();
         assert_eq!(
-            tokens(take_batch(&mut queue, 2 * BLOCK)),
+            tokens(take_batch(&mut queue, 2 * BLOCK, |_| false)),
             [0, 1],
             "the limit"
         );

@@ -65,8 +65,13 @@ enum Parked {
 
 impl Files {
     pub fn new(config: &KernelConfig, inbox: Arc<Inbox>, on_ring: bool) -> io::Result<Files> {
-        let ring = (on_ring && config.ink == Ink::Disk)
-            .then(|| RingWriter::new(config.faults.clone(), config.merged_bytes_max));
+        let ring = (on_ring && config.ink == Ink::Disk).then(|| {
+            RingWriter::new(
+                config.faults.clone(),
+                config.merged_bytes_max,
+                config.room_again_after,
+            )
+        });
         let threads = match &ring {
             Some(_) => Vec::new(),
             None => start_writers(config, &inbox)?,
@@ -278,6 +283,13 @@ impl Files {
         for (file, completion) in answers {
             completions.push(completion);
             self.on_file_op(file);
+        }
+    }
+
+    /// Nobody waits for room on the ring any more.
+    pub fn end_waiting(&mut self) {
+        if let Some(writer) = &mut self.ring {
+            writer.end_waiting();
         }
     }
 

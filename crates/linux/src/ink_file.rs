@@ -10,6 +10,10 @@ pub(crate) trait InkFile: Send + Sync {
     fn write(&self, offset: u64, slices: &mut [IoSlice<'_>], refuse: bool) -> io::Result<()>;
     /// As `DiskFile::read`.
     fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+    /// Whether a write that failed so wrote nothing for want of room, and may be given again as it is.
+    fn waits_for_room(&self, _: &io::Error) -> bool {
+        false
+    }
     /// All later writes fail with this.
     fn fail(&self, error: &io::Error);
 }

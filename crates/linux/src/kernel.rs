@@ -433,6 +433,7 @@ impl Kernel {
 
     /// What the disk was given is finished; the threads' owners do the same.
     fn finish_writes(&mut self) {
+        self.files.end_waiting();
         while self.files.is_writing_on_ring() {
             self.take_turns();
             if self.wait_on_ring(None).is_err() {

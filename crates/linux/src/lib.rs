@@ -53,6 +53,7 @@ mod lender;
 mod listener;
 mod network;
 mod resolver;
+mod room;
 mod unix_socket;
 
 mod directory;

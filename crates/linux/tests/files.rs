@@ -2,7 +2,7 @@
 
 mod harness;
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -314,6 +314,52 @@ fn a_file_system_that_fills_up_fails_the_write_that_did_not_fit() {
         assert!(h.read(1, offset, payload.len()).unwrap() == payload);
     }
     h.close_file(1).unwrap();
+}
+
+/// Needs root and a loop device, and does nothing without.
+#[test]
+fn a_write_that_finds_no_room_waits_for_it_and_holds_up_no_other_file() {
+    let Some(small) = SmallFileSystem::mount() else {
+        return;
+    };
+    let waits = KernelConfig {
+        room_again_after: Some(Duration::from_millis(10)),
+        ..quiet()
+    };
+    let is_paged = waits.mover == Mover::Splice;
+    let mut h = Harness::with(waits);
+    let at = |name: &str| small.mountpoint().join(name);
+    h.open(1, &at("segment"), CREATE).unwrap();
+    h.open(2, &at("other"), CREATE).unwrap();
+    let payload = pattern(8, 256 << 10);
+    let end = payload.len() as u64;
+    h.write(1, 0, &payload).unwrap();
+    h.write(2, 0, &payload).unwrap();
+    let mut ballast = std::fs::File::create(at("ballast")).unwrap();
+    while ballast.write_all(&[1; BLOCK]).is_ok() {}
+    drop(ballast);
+    let first = h.start_write(1, end, &payload);
+    let second = h.start_write(1, 2 * end, &payload);
+    if is_paged {
+        // What the page cache has not written is never written again.
+        assert_eq!(h.done(first).unwrap_err().kind(), ErrorKind::StorageFull);
+        assert!(h.done(second).is_err());
+        return;
+    }
+    for _ in 0..5 {
+        h.write(2, 0, &payload).unwrap();
+    }
+    std::fs::remove_file(at("ballast")).unwrap();
+    h.done(first).unwrap();
+    h.done(second).unwrap();
+    for offset in [0, end, 2 * end] {
+        assert!(h.read(1, offset, payload.len()).unwrap() == payload);
+    }
+    // A kernel that ends waits no longer.
+    let mut ballast = std::fs::File::create(at("ballast")).unwrap();
+    while ballast.write_all(&[1; BLOCK]).is_ok() {}
+    h.start_write(1, 3 * end, &payload);
+    h.write(2, 0, &payload).unwrap();
 }
 
 struct SmallFileSystem {

@@ -35,6 +35,8 @@ pub(crate) struct Remembering {
     written: u64,
     /// Whether a write failed: the next tick tries again.
     again: bool,
+    /// Whether people were told of that, and none has succeeded since.
+    is_unsaved: bool,
     /// Whether more was told of the ends than stands in the last version, and when that was.
     grew: bool,
     grown_at: Time,
@@ -182,11 +184,15 @@ impl Remembering {
     pub fn on_written(&mut self, env: &mut Env, result: std::io::Result<()>) -> Option<u64> {
         let version = self.writing.take()?;
         if let Err(error) = result {
-            tracing::error!(%error, "what is known of the other nodes' disks could not be saved, and those that started anew wait for it; free space");
             self.again = true;
+            if std::mem::replace(&mut self.is_unsaved, true) {
+                return None;
+            }
+            tracing::error!(%error, "what is known of the other nodes' disks could not be saved, and those that started anew wait for it; free space");
             return None;
         }
         self.written = version;
+        self.is_unsaved = false;
         self.save(env);
         Some(version)
     }

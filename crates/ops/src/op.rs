@@ -86,7 +86,8 @@ pub enum Op {
     ///
     /// Units:  bytes; offset and total length are multiples of the block (`BLOCK`), and every slice
     ///         but the last is; each slice starts at a block of its buffer.
-    /// Errors: never retried. After one the file's later writes fail too.
+    /// Errors: never retried. After one the file's later writes fail too. A kernel may keep a write for which a disk has no room until
+    ///         there is some, where nothing of it was taken and nothing is lost by that: it takes long then, as on a disk that hangs.
     Write {
         token: Token,
         file: FileId,

@@ -114,8 +114,8 @@ const ARROWS: [(&str, &[&str]); 39] = [
     (
         "cli",
         &[
-            "access", "bench", "carrier", "client", "formats", "host", "linux", "node", "ops",
-            "replica", "serve", "shelf", "slots", "store", "streams", "terminal", "testbed",
+            "access", "bench", "carrier", "client", "formats", "host", "kv", "linux", "node",
+            "ops", "replica", "serve", "shelf", "slots", "store", "streams", "terminal", "testbed",
             "tickets", "tls", "wire",
         ],
     ),

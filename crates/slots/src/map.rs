@@ -242,31 +242,43 @@ impl Map {
         true
     }
 
-    /// What is on its way.
+    /// What is on its way. It costs by the parts there are, and not by the slots: clients' questions about the cluster ask for it.
     pub fn moving(&self) -> Vec<Moving> {
-        let (wanted, served) = (spread(&self.wanted), spread(&self.served));
         let mut moving: Vec<Moving> = Vec::new();
-        for ((slot, wanted), served) in (0..SLOTS).zip(wanted).zip(served) {
-            let Some((to, since)) = wanted.filter(|wanted| Some(*wanted) != served) else {
-                continue;
-            };
-            let from = served.map(|(group, _)| group);
-            let longer = moving.last().and_then(|last| {
-                let is_next = last.span.last() + 1 == slot;
-                let is_same = (last.from, last.to, last.since) == (from, to, since);
-                Span::new(last.span.first(), slot).filter(|_| is_next && is_same)
-            });
-            match (longer, moving.last_mut()) {
-                (Some(span), Some(last)) => last.span = span,
-                _ => moving.extend(Span::new(slot, slot).map(|span| Moving {
-                    span,
-                    from,
-                    to,
-                    since,
-                })),
+        for part in &self.wanted {
+            let mut next = Some(part.span.first());
+            while let Some(first) = next {
+                let (last, served) = self.served_alike(first, part.span.last());
+                next = last.checked_add(1).filter(|slot| *slot <= part.span.last());
+                let is_there = served
+                    .is_some_and(|served| (served.group, served.since) == (part.group, part.since));
+                if let Some(span) = Span::new(first, last).filter(|_| !is_there) {
+                    let from = served.map(|served| served.group);
+                    let (to, since) = (part.group, part.since);
+                    add(
+                        &mut moving,
+                        Moving {
+                            span,
+                            from,
+                            to,
+                            since,
+                        },
+                    );
+                }
             }
         }
         moving
+    }
+
+    /// The last slot, from this one to that, of which the same is served as of this one; and what that is.
+    fn served_alike(&self, first: u16, last: u16) -> (u16, Option<&Part>) {
+        let behind = self.served.partition_point(|part| part.span.last() < first);
+        match self.served.get(behind) {
+            Some(part) if part.span.contains(first) => (part.span.last().min(last), Some(part)),
+            // Nobody serves what lies before it.
+            Some(part) => (part.span.first().saturating_sub(1).clamp(first, last), None),
+            None => (last, None),
+        }
     }
 
     /// Whether each slot is where it is wanted, and its group has taken note of that.
@@ -320,5 +332,18 @@ impl Map {
             self.want(after.into_iter());
         }
         debug_assert!(part::spread(&self.wanted).len() == usize::from(SLOTS));
+    }
+}
+
+/// Neighbours of which the same is said are one.
+fn add(moving: &mut Vec<Moving>, next: Moving) {
+    if let Some(last) = moving.last_mut()
+        && last.span.last() + 1 == next.span.first()
+        && (last.from, last.to, last.since) == (next.from, next.to, next.since)
+        && let Some(span) = Span::new(last.span.first(), next.span.last())
+    {
+        last.span = span;
+    } else {
+        moving.push(next);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use slots::{Change, Map, Part, Refused, SLOTS, Span, balanced};
+use slots::{Change, Map, Moving, Part, Refused, SLOTS, Span, balanced};
 
 fn span(first: u16, last: u16) -> Span {
     Span::new(first, last).unwrap()
@@ -107,6 +107,7 @@ proptest! {
             prop_assert_eq!(map.serve(span, since, group), is_news);
             prop_assert_eq!(is_news, map != before);
             prop_assert!(is_in_order(map.served()));
+            prop_assert_eq!(map.moving(), moving_slot_by_slot(&map));
             for slot in 0..SLOTS {
                 let was = before.served_at(slot).map_or(0, |part| part.since);
                 let is = map.served_at(slot).map_or(0, |part| part.since);
@@ -114,6 +115,33 @@ proptest! {
             }
         }
     }
+}
+
+/// What is on its way, by a look at each slot.
+fn moving_slot_by_slot(map: &Map) -> Vec<Moving> {
+    let mut all: Vec<Moving> = Vec::new();
+    for slot in 0..SLOTS {
+        let (wanted, served) = (map.wanted_at(slot), map.served_at(slot));
+        let said = |part: &Part| (part.group, part.since);
+        let Some(wanted) = wanted.filter(|part| served.map(said) != Some(said(part))) else {
+            continue;
+        };
+        let one = Moving {
+            span: span(slot, slot),
+            from: served.map(|part| part.group),
+            to: wanted.group,
+            since: wanted.since,
+        };
+        let alike =
+            |last: &Moving| (last.from, last.to, last.since) == (one.from, one.to, one.since);
+        match all.last_mut() {
+            Some(last) if last.span.last() + 1 == slot && alike(last) => {
+                last.span = span(last.span.first(), slot);
+            }
+            _ => all.push(one),
+        }
+    }
+    all
 }
 
 /// The fewest slots that have to move, counted: with the larger quotas where they save most.
@@ -267,6 +295,11 @@ fn groups_that_are_left_share_what_the_lost_ones_had() {
     map.keep_only(&BTreeSet::from([1, 2, 3, 4]));
     assert_eq!(map, same);
     map.keep_only(&BTreeSet::from([1, 3, 4]));
+    assert_eq!(
+        map.moving(),
+        moving_slot_by_slot(&map),
+        "nobody serves some"
+    );
     assert_eq!(
         (map.slots_of(1), map.slots_of(3), map.slots_of(2)),
         (8_192, 8_192, 0)

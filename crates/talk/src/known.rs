@@ -6,7 +6,7 @@ use std::time::Duration;
 use wire::told::{LogStatus, Status};
 
 /// Shared by all that one client does. A caller that runs several machines lends them the same one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Known {
     /// Those the client was given, then those it learned, each once.
     pub(crate) servers: Vec<String>,

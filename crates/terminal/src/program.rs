@@ -22,7 +22,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Log lines go to standard error. `usual`: what is logged unless LOGBERG_LOG asks for more or less.
+/// Log lines go to standard error. Those that it does not take are lost, and end nothing: it may be a file on a disk that is full just now. `usual`: what is logged unless LOGBERG_LOG asks for more or less.
 pub fn start_logging(format: LogFormat, usual: &str) {
     let filter = EnvFilter::try_from_env("LOGBERG_LOG");
     // The library that keeps rows says an error when a node that stops ends its compactions. What fails there in earnest a shelf's own words say.
@@ -30,6 +30,8 @@ pub fn start_logging(format: LogFormat, usual: &str) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter.unwrap_or_else(|_| usual()))
         .with_ansi(show::colours_on_stderr())
+        // The library would say there that it cannot write there, and panic.
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.init(),

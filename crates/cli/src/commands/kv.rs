@@ -4,6 +4,7 @@ pub mod findings;
 mod moving;
 mod probe;
 mod saving;
+mod served;
 pub mod under_way;
 pub mod view;
 
@@ -377,13 +378,14 @@ fn voters(client: &Client) -> Result<u16> {
 /// Waits until all groups are led, and has each led by another node, as far as there are so many.
 fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Group>> {
     let deadline = Instant::now() + READY;
+    let soon = client.within(view::SOON);
     let mut doors = BTreeSet::new();
     let all = loop {
         let statuses = client.statuses()?;
         let nodes = statuses.iter().flat_map(|status| &status.nodes);
         let serving = nodes.filter(|node| node.kv.is_some());
         doors.extend(serving.map(|node| node.id));
-        let map = client.slots(None).ok();
+        let map = soon.slots(None).ok();
         let all = groups_of(&statuses, map.as_ref());
         let led = all.iter().filter(|group| group.leader.is_some()).count();
         if led >= wanted.len() || Instant::now() > deadline {
@@ -410,6 +412,6 @@ fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Group>> {
             let _ = client.move_leader(&group.name, Some(to));
         }
     }
-    let map = client.slots(None).ok();
+    let map = soon.slots(None).ok();
     Ok(groups_of(&client.statuses()?, map.as_ref()))
 }

@@ -3,6 +3,7 @@
 use crate::harness;
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -235,6 +236,63 @@ fn a_small_disk_that_fills_is_told_and_serves_again_with_space() {
     );
     let read = cluster.run(&["read", "main"]);
     assert!(read.stdout.starts_with(&kept.bytes()) && read.stdout.ends_with(&more.bytes()));
+    cluster.nodes[0].kill();
+    drop(disk);
+}
+
+/// A disk that something else fills to its last byte: what its node is to write waits, and its log lines are lost. No restart is needed.
+#[test]
+fn a_node_whose_disk_something_else_filled_comes_back_by_itself() {
+    let place = tempfile::tempdir().expect("a place");
+    let disk = SmallDisk::mount(place.path(), 256);
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let is_real = |disk: &SmallDisk| {
+        let at = format!(" {} ext4 ", disk.0.display());
+        mounts.lines().any(|line| line.contains(&at))
+    };
+    let Some(disk) = disk.filter(is_real) else {
+        println!("not run: it takes root and a mount of ext4");
+        return;
+    };
+    let mut first = true;
+    let mut cluster = Cluster::start_with(3, 3, |node| {
+        if std::mem::take(&mut first) {
+            node.data = disk.0.join("node");
+            node.arguments
+                .extend(["--disk-reserve".to_owned(), "48MiB".to_owned()]);
+        }
+    });
+    cluster.wait_whole();
+    let content = Content::new(1, 1_000_000);
+    cluster.append("main", &[], content);
+    cluster.wait_whole();
+    let ballast = disk.0.join("ballast");
+    let mut file = fs::File::create(&ballast).expect("room");
+    for length in [64 << 10, 512] {
+        while file.write_all(&vec![1; length]).is_ok() {}
+    }
+    drop(file);
+    // Whoever leads now, each move is something to write for the others.
+    let is_stalled = || {
+        let moved = ["1", "2", "3"];
+        for to in moved {
+            let _ = cluster.run(&["leader", "move", "main", "--to", to]);
+        }
+        let status = ask(&cluster.nodes[1].listen, "status")?;
+        let warnings = status["health"]["warnings"].as_array()?.clone();
+        warnings
+            .iter()
+            .any(|one| one["code"] == "disk-stalled" && one["active"] == true)
+            .then_some(())
+    };
+    wait_for(is_stalled, || cluster.logs());
+    let more = Content::new(2, 1_000_000);
+    cluster.append("main", &[], more);
+    assert!(cluster.nodes[0].is_running(), "{}", cluster.logs());
+    fs::remove_file(ballast).expect("ours");
+    cluster.wait_whole();
+    assert!(cluster.nodes[0].is_running(), "{}", cluster.logs());
+    cluster.check_same("main", &[content, more]);
     cluster.nodes[0].kill();
     drop(disk);
 }

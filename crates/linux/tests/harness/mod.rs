@@ -30,6 +30,8 @@ pub fn quiet() -> KernelConfig {
     KernelConfig {
         mover: mover(),
         signals: false,
+        // The contract is that of a write which fails.
+        room_again_after: None,
         ..KernelConfig::default()
     }
 }

@@ -119,6 +119,14 @@ impl View<'_> {
         }
     }
 
+    /// Whether a node's disk is full, as far as this one knows.
+    fn is_full(&self, node: NodeId) -> bool {
+        match node == self.env.own.identity.node {
+            true => self.env.room.own_is_full,
+            false => self.env.room.full_peers.contains(&node),
+        }
+    }
+
     /// The reason why a peer's directory is refused here.
     fn old_copy_of(&self, node: NodeId) -> Option<&str> {
         self.peers.get(node)?.admission.old_copy()
@@ -171,6 +179,9 @@ impl View<'_> {
                 format!("what answers at the address of {about} refuses {by}{why}")
             }
             Code::DiskSlow => format!("a write to the disk of {about} took {time} ({logs})"),
+            Code::DiskStalled if self.is_full(warning.about) => format!(
+                "the disk of {about} is full: a write has waited for room for {time} ({logs})"
+            ),
             Code::DiskStalled => {
                 format!("the disk of {about} has not finished a write for {time} ({logs})")
             }
@@ -349,6 +360,9 @@ impl View<'_> {
                 "start the right directory at that address, or correct it: logberg members address ID HOST:PORT"
             }
             Code::DiskSlow => "check what else uses that disk",
+            Code::DiskStalled if self.is_full(warning.about) => {
+                "free space there: what waits is then written, and the node goes on by itself"
+            }
             Code::DiskStalled => {
                 return format!(
                     "replace the disk if it does not come back; then: logberg members replace {id} NEW"

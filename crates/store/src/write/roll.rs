@@ -210,17 +210,19 @@ impl Store {
     }
 
     /// Asks again when nothing was done, and nothing is wrong with the disk: the process has too many open
-    /// files, for now.
+    /// files, or the disk no room for a file, for now.
     fn asks_again(&mut self, segment: u64, error: &io::Error) -> bool {
-        if !is_want_of_descriptors(error) {
-            return false;
-        }
+        let helps = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free space on the disk",
+            _ if is_want_of_descriptors(error) => "raise the limit of open files (ulimit -n)",
+            _ => return false,
+        };
         let Some(new) = self.writer.files.wanted_mut(segment) else {
             return false;
         };
         if !std::mem::replace(&mut new.told, true) {
             let log = self.config.log.0;
-            tracing::warn!(log, %error, "a new segment waits; raise the limit of open files (ulimit -n)");
+            tracing::warn!(log, %error, "a new segment waits; {helps}");
         }
         new.asked = false;
         new.again_at = Some(self.now + ASK_AGAIN_AFTER);

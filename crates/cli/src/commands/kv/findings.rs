@@ -38,6 +38,7 @@ pub fn findings(view: &View) -> Vec<Finding> {
     );
     found.extend(view.groups.iter().filter_map(refused));
     found.extend(view.groups.iter().filter_map(unserved));
+    found.extend(view.groups.iter().filter_map(untold));
     found.extend(unheard(view));
     found.extend(silent(view));
     found.extend(full(view));
@@ -154,6 +155,19 @@ fn unserved(group: &Group) -> Option<Finding> {
         format!("node {leader} leads {name} and serves nothing of its slots {slots}: {why}"),
         "if it stays so, another group has their keys: logberg kv move SLOTS --to that group, which gives them to it in the map, too (docs/backup.md, \"Groups of keys\")",
     ))
+}
+
+/// Slots that a leader said nothing of in time: it is busy, or holds what is asked for since it lacks the slots.
+fn untold(group: &Group) -> Option<Finding> {
+    let (name, leader, untold) = (&group.name, group.leader?, group.untold);
+    (untold > 0).then(|| {
+        let slots = quantity::counted(untold as u64, "slot");
+        Finding::better(
+            CHECK,
+            format!("node {leader} leads {name} and did not answer for {slots} of it within some seconds"),
+            "ask again: it is busy, or the slots are about to come (logberg kv map)",
+        )
+    })
 }
 
 /// Whether some slot is not served, as far as this is known.
@@ -388,6 +402,7 @@ mod tests {
             whole: vec![1, 2, 3],
             refusal: None,
             unserved: None,
+            untold: 0,
         };
         View {
             map: None,
@@ -511,6 +526,13 @@ mod tests {
             &lacking,
             Verdict::Must,
             "node 1 leads kv-1-of-3 and serves nothing of its slots 7-9: nobody has them",
+        );
+        let mut slow = view();
+        slow.groups[2].untold = 40;
+        only(
+            &slow,
+            Verdict::Better,
+            "node 3 leads kv-3-of-3 and did not answer for 40 slots of it within some seconds | ask again",
         );
         let mut full = view();
         full.full = vec![2];

@@ -1,6 +1,6 @@
 //! Questions to a place where clients of keys are told to go.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -12,8 +12,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Why a place is not reached that takes connections.
 pub const SILENT: &str = "it says nothing within a second";
 const QUESTION: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$7\r\nCLUSTER\r\n$4\r\nMYID\r\n";
-/// An answer about a slot.
-const ANSWER_LINE_BYTES_MAX: u64 = 4 << 10;
 /// `+PONG`, and the 40 digits of an id.
 const ANSWER_BYTES: usize = 7 + 5 + 40 + 2;
 
@@ -55,30 +53,12 @@ pub fn ask(place: &str) -> Probe {
     }
 }
 
-/// Asks a door for something of each of these slots. By slot, in their order: the words with which it serves nothing of it.
-pub fn refusals(place: &str, slots: &[u16]) -> io::Result<Vec<Option<String>>> {
-    let question = |slot: &u16| {
-        let slot = slot.to_string();
-        format!(
-            "*3\r\n$7\r\nCLUSTER\r\n$15\r\nCOUNTKEYSINSLOT\r\n${}\r\n{slot}\r\n",
-            slot.len()
-        )
-    };
-    let questions: String = slots.iter().map(question).collect();
-    let mut stream = dial(place)?;
-    stream.write_all(questions.as_bytes())?;
-    // A stranger's line need not end.
-    let bounded = stream.take(ANSWER_LINE_BYTES_MAX * slots.len() as u64);
-    let answers = BufReader::new(bounded).lines().take(slots.len());
-    let refusal = |answer: String| answer.strip_prefix("-CLUSTERDOWN ").map(str::to_owned);
-    answers.map(|answer| answer.map(refusal)).collect()
-}
-
 fn heard(place: &str) -> io::Result<Vec<u8>> {
     conversation(dial(place)?)
 }
 
-fn dial(place: &str) -> io::Result<TcpStream> {
+/// A connection to a place. Whoever waits on it is patient for a second.
+pub fn dial(place: &str) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in place.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, PATIENCE) {

@@ -1,7 +1,10 @@
 //! Groups and the nodes that answer clients of keys, as all nodes that are alive tell.
 
+use std::thread;
+use std::time::Duration;
+
 use anyhow::Result;
-use client::admin::{SlotsTold, Status};
+use client::admin::{NodeStatus, SlotsTold, Status};
 use client::answer::Code;
 use client::leader::leaders_by;
 use client::{AdminError, Client};
@@ -11,6 +14,10 @@ use terminal::show;
 use wire::told::SlotsRun;
 
 use super::probe::{self, Probe};
+use super::served::{self, KeysOfSlots};
+
+/// The directory, and what a node says besides its status, are waited for so long: whoever looks at a cluster in trouble wants what is known soon.
+pub const SOON: Duration = Duration::from_secs(3);
 
 pub struct View {
     /// Which group is to serve which slots; `None`: log 0 has no quorum that answers.
@@ -46,6 +53,9 @@ pub struct Group {
     /// Where it serves some: the runs of slots that are said to be its own and that it serves nothing of, and its words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unserved: Option<Unserved>,
+    /// So many of its slots its leader did not speak of in time.
+    #[serde(skip)]
+    pub untold: usize,
 }
 
 /// Slots that the map gives to a group, and that this does not have.
@@ -132,6 +142,7 @@ pub fn groups_of(all: &[Status], map: Option<&SlotsTold>) -> Vec<Group> {
             whole,
             refusal: None,
             unserved: None,
+            untold: 0,
         })
     });
     let mut groups: Vec<Group> = groups.collect();
@@ -180,10 +191,25 @@ pub fn listed_spans(runs: &[SlotsRun]) -> String {
 }
 
 impl View {
-    /// Asks all nodes, and tries where they answer clients.
+    /// Asks all nodes, and tries where they answer clients: all at once, so that one that is silent holds up no other.
     pub fn of(client: &Client) -> Result<View, client::AdminError> {
         let all = client.statuses()?;
-        let map = match client.slots(None) {
+        let soon = client.within(SOON);
+        // The last is the one that answered first: it said where the others are.
+        let known = all.last().map_or(&[][..], |status| &status.nodes);
+        let (map, mut nodes) = thread::scope(|scope| {
+            let map = scope.spawn(|| soon.slots(None));
+            let nodes = known.iter().map(|node| {
+                let (all, soon) = (&all, &soon);
+                scope.spawn(move || look_at(node, all, soon))
+            });
+            // All are asked before the first is waited for.
+            let nodes: Vec<_> = nodes.collect();
+            let nodes = nodes.into_iter().map(heard);
+            let nodes: Vec<Node> = nodes.collect();
+            (heard(map), nodes)
+        });
+        let map = match map {
             Ok(map) => Some(map),
             // A token that may not ask is refused: it is not told that there is nothing.
             Err(AdminError::Refused { server, refusal })
@@ -194,35 +220,11 @@ impl View {
             Err(_) => None,
         };
         let mut groups = groups_of(&all, map.as_ref());
-        // The last is the one that answered first: it said where the others are.
-        let known = all.last().map(|status| &status.nodes[..]);
-        let nodes = known.into_iter().flatten().map(|node| {
-            let metrics = node.alive.then(|| client.metrics_of(&node.address).ok());
-            let kv = metrics.flatten().map(|metrics| metrics["kv"].clone());
-            let figure = |name: &str| kv.as_ref().and_then(|kv| kv[name].as_u64());
-            // A node knows best about itself.
-            let own = all.iter().find(|status| status.node == node.id);
-            let own = own.and_then(|status| status.nodes.iter().find(|own| own.is_self));
-            let door = own.unwrap_or(node).kv.clone();
+        for node in &mut nodes {
             let led = groups.iter().filter(|group| group.leader == Some(node.id));
-            Node {
-                id: node.id,
-                address: node.address.clone(),
-                alive: node.alive,
-                probe: door
-                    .as_ref()
-                    .filter(|_| node.alive)
-                    .map(|door| probe::ask(door)),
-                kv: door,
-                groups_led: led.count(),
-                clients: figure("clients"),
-                commands_per_second: figure("commands_per_second"),
-            }
-        });
-        let nodes: Vec<Node> = nodes.collect();
-        for node in &nodes {
-            ask_leader(node, &mut groups);
+            node.groups_led = led.count();
         }
+        ask_leaders(&nodes, &mut groups);
         let is_full = |status: &&Status| {
             let mut warnings = status.health.warnings.iter();
             warnings
@@ -263,35 +265,90 @@ impl View {
     }
 }
 
-/// Has a node say of the groups that it leads whether it serves them. One that is not reached is told of otherwise.
-fn ask_leader(node: &Node, groups: &mut [Group]) {
-    let (Some(place), Some(Probe::Node(_))) = (&node.kv, &node.probe) else {
+/// The value that a thread came to. A panic goes on here.
+fn heard<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    let value = thread.join();
+    value.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// A node as it and others tell, and what answers where clients are told to find it.
+fn look_at(node: &NodeStatus, all: &[Status], client: &Client) -> Node {
+    // A node knows best about itself.
+    let own = all.iter().find(|status| status.node == node.id);
+    let said = own.and_then(|status| status.nodes.iter().find(|own| own.is_self));
+    let door = said.unwrap_or(node).kv.clone();
+    // One that did not answer just now is not asked again.
+    let metrics = own.filter(|_| node.alive);
+    let metrics = metrics.and_then(|_| client.metrics_of(&node.address).ok());
+    let kv = metrics.map(|metrics| metrics["kv"].clone());
+    let figure = |name: &str| kv.as_ref().and_then(|kv| kv[name].as_u64());
+    Node {
+        id: node.id,
+        address: node.address.clone(),
+        alive: node.alive,
+        probe: door
+            .as_ref()
+            .filter(|_| node.alive)
+            .map(|door| probe::ask(door)),
+        kv: door,
+        groups_led: 0,
+        clients: figure("clients"),
+        commands_per_second: figure("commands_per_second"),
+    }
+}
+
+/// Has each node say of the groups that it leads whether it serves them. One that is not reached is told of otherwise.
+fn ask_leaders(nodes: &[Node], groups: &mut [Group]) {
+    let keys = KeysOfSlots::new();
+    let is_reached = |node: &&Node| matches!(node.probe, Some(Probe::Node(_)));
+    let asked = thread::scope(|scope| {
+        let asked = nodes.iter().filter(is_reached).filter_map(|node| {
+            let place = node.kv.as_ref()?;
+            let led = groups.iter().filter(|group| group.leader == Some(node.id));
+            let slots: Vec<u16> = led.flat_map(slots_of).collect();
+            let keys = &keys;
+            let asked = scope.spawn(move || served::refusals(place, &slots, keys));
+            Some((node.id, asked))
+        });
+        let asked: Vec<_> = asked.collect();
+        let asked = asked
+            .into_iter()
+            .map(|(node, asked)| (node, heard(asked).0));
+        asked.collect::<Vec<_>>()
+    });
+    for (node, answers) in asked {
+        let mut answers = answers.into_iter();
+        for group in groups.iter_mut().filter(|group| group.leader == Some(node)) {
+            let slots = slots_of(group);
+            let its: Vec<Option<String>> = answers.by_ref().take(slots.len()).collect();
+            take_answers(group, &slots, &its);
+        }
+    }
+}
+
+/// The slots that a group is asked for. One without slots serves nothing.
+fn slots_of(group: &Group) -> Vec<u16> {
+    match &group.slots {
+        Some(runs) => runs.iter().flat_map(|run| run.first..=run.last).collect(),
+        None => group.first_slot.into_iter().collect(),
+    }
+}
+
+/// Notes the answers of a group's leader about the first of these slots: those that came.
+fn take_answers(group: &mut Group, slots: &[u16], answers: &[Option<String>]) {
+    group.untold = slots.len() - answers.len();
+    let refused = slots.iter().zip(answers);
+    let refused = refused.filter_map(|(slot, why)| Some((*slot, why.as_ref()?)));
+    let refused: Vec<(u16, &String)> = refused.collect();
+    let Some(why) = refused.first().map(|(_, why)| (*why).clone()) else {
         return;
     };
-    for group in groups
-        .iter_mut()
-        .filter(|group| group.leader == Some(node.id))
-    {
-        // One without slots serves nothing.
-        let runs = group.slots.iter().flatten();
-        let mut slots: Vec<u16> = runs.flat_map(|run| run.first..=run.last).collect();
-        if group.slots.is_none() {
-            slots.extend(group.first_slot);
-        }
-        let refusals = probe::refusals(place, &slots).unwrap_or_default();
-        let refused = slots.iter().zip(&refusals);
-        let refused = refused.filter_map(|(slot, why)| Some((*slot, why.as_ref()?)));
-        let refused: Vec<(u16, &String)> = refused.collect();
-        let Some((_, why)) = refused.first().map(|(slot, why)| (*slot, (*why).clone())) else {
-            continue;
-        };
-        match refused.len() == slots.len() {
-            true => group.refusal = Some(why),
-            false => {
-                let spans = spans_of(refused.iter().map(|(slot, _)| (*slot, *slot)));
-                let slots = spans.into_iter().map(run).collect();
-                group.unserved = Some(Unserved { slots, why });
-            }
+    match refused.len() == slots.len() {
+        true => group.refusal = Some(why),
+        false => {
+            let spans = spans_of(refused.iter().map(|(slot, _)| (*slot, *slot)));
+            let slots = spans.into_iter().map(run).collect();
+            group.unserved = Some(Unserved { slots, why });
         }
     }
 }
