@@ -119,6 +119,8 @@ pub struct Client {
     pub had_moved: Option<u64>,
     /// The bytes of replies that its door has counted.
     pub counted_unsent: usize,
+    /// The time when it took some of its replies last, or had none.
+    pub taken_at: Time,
     pub counted_sized: Sized,
     /// Its door looks whether it takes the replies that it holds, if these are many: since when, and the bytes that it has taken once it took enough.
     pub takes_since: Option<(Time, u64)>,
@@ -164,6 +166,7 @@ impl Client {
             received_at: Time::ZERO,
             had_moved: None,
             counted_unsent: 0,
+            taken_at: Time::ZERO,
             counted_sized: [0; 2],
             takes_since: None,
             parser: Some(Parser::new(limits())),
@@ -267,7 +270,10 @@ impl Client {
     /// The bytes that are to be received now, if that is not asked for yet. ‡ A few are received of whoever waits, too: else nobody would hear that it left.
     pub fn begins_to_receive(&mut self, most: Most) -> Option<usize> {
         let waits = self.has_more || self.is_in_line || self.waits_for.is_some();
-        let may_send = !waits && self.takes_more(most);
+        // A request that has memory is received to its end, whatever its client has to read before it is done.
+        let rest = self.input.len() - self.done;
+        let is_begun = !self.is_in_line && self.claimed > rest;
+        let may_send = !waits && (is_begun || self.takes_more(most));
         let is_to_read = !may_send
             && self.goes_on()
             && self.replies.are_few_under_way(most.under_way)
@@ -283,9 +289,7 @@ impl Client {
         }
         let bytes_max = match may_send {
             true => LENT_BYTES_MAX,
-            false => most
-                .ahead_bytes
-                .saturating_sub(self.input.len() - self.done),
+            false => most.ahead_bytes.saturating_sub(rest),
         };
         let begins = !self.is_receiving && !self.is_ending && bytes_max > 0;
         self.is_receiving |= begins;
@@ -363,7 +367,8 @@ impl Client {
         self.replies.take_output()
     }
 
-    pub fn on_sent(&mut self) {
+    pub fn on_sent(&mut self, now: Time) {
+        self.taken_at = now;
         self.replies.on_sent();
     }
 
@@ -453,7 +458,7 @@ mod tests {
         client.on_answer(known, Some(b"1".to_vec()));
         assert_eq!(sent(&mut client).as_deref(), Some(&b"1"[..]));
         assert!(!client.is_over() && client.unsent_bytes() == 1);
-        client.on_sent();
+        client.on_sent(Time::ZERO);
         assert!(client.is_over());
     }
 
@@ -472,7 +477,7 @@ mod tests {
         assert!(!client.takes_more(most));
         assert_eq!(client.begins_to_receive(most), Some(AHEAD - 6));
         assert_eq!(client.awaited(), Awaited::Nothing);
-        client.on_received(Time::ZERO, &vec![b'a'; AHEAD - 6]);
+        client.on_received(Time::ZERO, &[b'a'; AHEAD - 6]);
         assert_eq!(client.begins_to_receive(most), None, "there is enough");
         client.on_answer(first, Some(b"1".to_vec()));
         assert!(client.takes_more(most) && client.begins_to_receive(most).is_none());
@@ -496,6 +501,10 @@ mod tests {
         assert_eq!(client.begins_to_receive(most), Some(AHEAD - 1));
         assert_eq!(client.awaited(), Awaited::Reads);
         assert_eq!(client.had_moved, Some(1));
+        client.on_received(Time::ZERO, b"2");
+        client.claimed = 3;
+        assert_eq!(client.begins_to_receive(most), Some(LENT_BYTES_MAX));
+        assert_eq!(client.awaited(), Awaited::Sends, "it has begun");
         client.waits_for = Some(WaitsFor::Room);
         _ = client.begins_to_receive(most);
         assert_eq!(client.awaited(), Awaited::Nothing);

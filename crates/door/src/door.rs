@@ -379,7 +379,7 @@ impl Door {
     /// Sends what is answered, asks for more, and closes what is over.
     fn settle_client(&mut self, now: Time, id: u64) {
         let most = self.most(now, id);
-        self.count_unsent(id);
+        self.count_unsent(now, id);
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
@@ -448,7 +448,7 @@ impl Machine for Door {
             }
             Completion::Sent { conn, result } => {
                 if let Some(client) = self.clients.get_mut(&conn.0) {
-                    client.on_sent();
+                    client.on_sent(now);
                     self.ready.insert(conn.0);
                     if result.is_err() {
                         self.ops.push_back(Op::Close { conn, flush: false });

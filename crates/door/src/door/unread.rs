@@ -3,7 +3,7 @@
 //! ```text
 //!  more than a share of what is free ─▶ a client is not read
 //!  another's command waits for room  ─▶ a client that holds more than 64 KiB, and takes less than 512 KiB or a 24th of it in 5 s, is closed
-//!  320 MiB                           ─▶ who holds the most is closed
+//!  320 MiB                           ─▶ who holds some, and has taken none for the longest, is closed
 //! ```
 //!
 //! Replies from 64 KiB on are made once they have room below that bound (`host::Bounds`): small ones alone pass it, of very many clients.
@@ -16,7 +16,7 @@ use super::Door;
 use crate::client::{Client, Sized, Unread};
 
 /// Clients have shares of so many bytes of replies that they did not take …
-const SHARED_BYTES: usize = 256 << 20;
+const SHARED_BYTES: usize = 128 << 20;
 /// … and beyond so many of all together, by the least of very many clients and by replies that came at once, some have to go.
 const UNSENT_BYTES_MAX: usize = 320 << 20;
 /// It is looked so often whether shares have become more.
@@ -67,22 +67,25 @@ impl Door {
         self.held_back.insert(id);
     }
 
-    /// Counts the replies that this client has not taken. Where that is too much of all together, the one with the most has to go.
-    pub(super) fn count_unsent(&mut self, id: u64) {
+    /// Counts the replies that this client has not taken. Where that is too much of all together, whoever holds some and has taken none for the longest has to
+    /// go.
+    pub(super) fn count_unsent(&mut self, now: Time, id: u64) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
+        if client.counted_unsent == 0 {
+            client.taken_at = now;
+        }
         count(client, &mut self.unsent_bytes, &mut self.unsent_sized);
         if self.unsent_bytes <= UNSENT_BYTES_MAX {
             return;
         }
-        let most = self
-            .clients
-            .iter()
-            .max_by_key(|(_, client)| client.counted_unsent);
-        if let Some(id) = most.map(|(id, _)| *id) {
+        let holding = self.clients.iter();
+        let holding = holding.filter(|(_, client)| client.counted_unsent > HELD_BYTES);
+        let longest = holding.min_by_key(|(_, client)| client.taken_at);
+        if let Some(id) = longest.map(|(id, _)| *id) {
             tracing::warn!(
-                "clients of keys have not read 320 MiB of replies: the one who has read the least is disconnected"
+                "clients of keys have not read 320 MiB of replies: the one who has taken none for the longest is disconnected"
             );
             self.close_at_once(id);
         }
