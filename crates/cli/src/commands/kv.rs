@@ -380,11 +380,15 @@ fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Group>> {
     let deadline = Instant::now() + READY;
     let soon = client.within(view::SOON);
     let mut doors = BTreeSet::new();
+    let mut places = BTreeSet::new();
     let all = loop {
         let statuses = client.statuses()?;
         let nodes = statuses.iter().flat_map(|status| &status.nodes);
         let serving = nodes.filter(|node| node.kv.is_some());
-        doors.extend(serving.map(|node| node.id));
+        for node in serving {
+            doors.insert(node.id);
+            places.extend(node.kv.clone());
+        }
         let map = soon.slots(None).ok();
         let all = groups_of(&statuses, map.as_ref());
         let led = all.iter().filter(|group| group.leader.is_some()).count();
@@ -411,6 +415,10 @@ fn spread(client: &Client, wanted: &[String]) -> Result<Vec<Group>> {
             // Leaders that do not move now stay: groups are served all the same.
             let _ = client.move_leader(&group.name, Some(to));
         }
+    }
+    // A node hears of the map a moment after it is made: whoever asks it before is told that nobody serves his slot.
+    while places.iter().any(|place| probe::lacks_slots(place)) && Instant::now() < deadline {
+        thread::sleep(POLL);
     }
     let map = soon.slots(None).ok();
     Ok(groups_of(&client.statuses()?, map.as_ref()))

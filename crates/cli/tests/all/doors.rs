@@ -63,6 +63,27 @@ fn at_the_leader<R>(keys: &Keys, mut tried: impl FnMut(&mut Link, &str) -> Optio
     }
 }
 
+/// Three times, since a node hears of the map within some tenths of a second by itself.
+#[test]
+fn each_node_serves_its_slots_once_they_are_given_out() {
+    for _ in 0..3 {
+        let directory = tempfile::tempdir().expect("a directory");
+        let keys = start(directory.path());
+        keys.logberg(&["kv", "init"]);
+        for door in &keys.doors {
+            let mut link = Link::to(door).expect("it is there");
+            for key in ["{1}a", "{2}a", "{3}a", "{4}a", "{5}a"] {
+                let told = link.ask(&["SET", key, "1"]).expect("a reply");
+                let is_served = match &told {
+                    Value::Error(why) => why.starts_with("MOVED"),
+                    told => *told == Value::OK,
+                };
+                assert!(is_served, "{key} at {door}: {told:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_door_counts_what_clients_did_and_how_long_they_waited() {
     let directory = tempfile::tempdir().expect("a directory");

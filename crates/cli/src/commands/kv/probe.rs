@@ -1,6 +1,6 @@
 //! Questions to a place where clients of keys are told to go.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Why a place is not reached that takes connections.
 pub const SILENT: &str = "it says nothing within a second";
 const QUESTION: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$7\r\nCLUSTER\r\n$4\r\nMYID\r\n";
+/// What is read of what a place says of the cluster.
+const INFO_BYTES_MAX: u64 = 1 << 10;
+const INFO_LINES: usize = 3;
 /// `+PONG`, and the 40 digits of an id.
 const ANSWER_BYTES: usize = 7 + 5 + 40 + 2;
 
@@ -71,6 +74,22 @@ pub fn dial(place: &str) -> io::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+/// Whether a place says of itself that it does not serve all slots. One that is not reached from here says nothing.
+pub fn lacks_slots(place: &str) -> bool {
+    let asked = dial(place).and_then(|mut stream| {
+        stream.write_all(b"*2\r\n$7\r\nCLUSTER\r\n$4\r\nINFO\r\n")?;
+        Ok(stream)
+    });
+    let Ok(stream) = asked else { return false };
+    // Its state stands in one of the first lines; a stranger's lines need not end.
+    let lines = BufReader::new(stream.take(INFO_BYTES_MAX)).lines();
+    let mut first = lines.take(INFO_LINES).map_while(Result::ok);
+    first.find_map(|line| {
+        line.strip_prefix("cluster_state:")
+            .map(|state| state == "fail")
+    }) == Some(true)
 }
 
 fn conversation(mut stream: TcpStream) -> io::Result<Vec<u8>> {
