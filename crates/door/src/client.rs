@@ -261,8 +261,8 @@ impl Client {
     fn goes_on(&self) -> bool {
         let goes_on = match self.waits_for {
             None | Some(WaitsFor::Rights) => true,
-            Some(WaitsFor::Answers) => self.is_idle(),
-            Some(WaitsFor::Room) => false,
+            // A small command of whoever has nothing under way always has room.
+            Some(WaitsFor::Answers | WaitsFor::Room) => self.is_idle(),
         };
         goes_on && !self.is_ending && self.large.is_none()
     }
@@ -270,9 +270,10 @@ impl Client {
     /// The bytes that are to be received now, if that is not asked for yet. ‡ A few are received of whoever waits, too: else nobody would hear that it left.
     pub fn begins_to_receive(&mut self, most: Most) -> Option<usize> {
         let waits = self.has_more || self.is_in_line || self.waits_for.is_some();
-        // A request that has memory is received to its end, whatever its client has to read before it is done.
+        // A word that has memory is received to its end, whatever its client has to read before it is done.
         let rest = self.input.len() - self.done;
-        let is_begun = !self.is_in_line && self.claimed > rest;
+        let missing = |parser: &Parser| parser.missing(rest);
+        let is_begun = !self.is_in_line && self.parser.as_ref().is_some_and(|one| missing(one) > 0);
         let may_send = !waits && (is_begun || self.takes_more(most));
         let is_to_read = !may_send
             && self.goes_on()
@@ -501,11 +502,20 @@ mod tests {
         assert_eq!(client.begins_to_receive(most), Some(AHEAD - 1));
         assert_eq!(client.awaited(), Awaited::Reads);
         assert_eq!(client.had_moved, Some(1));
-        client.on_received(Time::ZERO, b"2");
-        client.claimed = 3;
+        // A word has begun: it is received, and nothing behind it.
+        let begun = b"*2\r\n$4\r\nECHO\r\n$9\r\n12345";
+        client.on_received(Time::ZERO, begun);
+        let (mut parser, input, _) = client.take_input().expect("it is here");
+        assert!(matches!(parser.next(begun), Ok(resp::Found::More)));
+        client.give_back(parser, input, 1);
         assert_eq!(client.begins_to_receive(most), Some(LENT_BYTES_MAX));
-        assert_eq!(client.awaited(), Awaited::Sends, "it has begun");
+        assert_eq!(client.awaited(), Awaited::Sends);
+        client.on_received(Time::ZERO, b"6789\r\nPING");
+        let here = begun.len() + 10;
+        assert_eq!(client.begins_to_receive(most), Some(AHEAD - here));
+        assert_eq!(client.awaited(), Awaited::Reads);
         client.waits_for = Some(WaitsFor::Room);
+        client.await_answer(0);
         _ = client.begins_to_receive(most);
         assert_eq!(client.awaited(), Awaited::Nothing);
         assert_eq!(client.had_moved, None);

@@ -100,7 +100,10 @@ impl Rooms {
         if is_small || (is_next && !room.is_full(&bounds)) {
             return true;
         }
-        room.line.push_back(id);
+        // It may have its place there, and have tried again since nothing is under way.
+        if !room.line.contains(&id) {
+            room.line.push_back(id);
+        }
         false
     }
 

@@ -166,7 +166,7 @@ pub fn prepares(spec: &CommandSpec) -> Option<usize> {
     }
 }
 
-/// Whether a command that may have many bytes of words has a short reply, whatever it finds: a status, or a number.
+/// Whether a command has a short reply, whatever it finds: a status, or a number.
 pub fn has_brief_reply(spec: &CommandSpec, words: &[&[u8]]) -> bool {
     match spec.name {
         "set" => {
@@ -176,7 +176,12 @@ pub fn has_brief_reply(spec: &CommandSpec, words: &[&[u8]]) -> bool {
         "setex" | "psetex" | "setnx" | "mset" | "msetnx" | "append" | "setrange" | "hset"
         | "hmset" | "hsetnx" | "hdel" | "lpush" | "lpushx" | "rpush" | "rpushx" | "linsert"
         | "lset" | "lrem" | "sadd" | "srem" | "smove" | "zadd" | "zrem" | "del" | "unlink"
-        | "exists" | "touch" | "watch" => true,
+        | "exists" | "touch" | "watch" | "incr" | "incrby" | "decr" | "decrby" | "incrbyfloat"
+        | "hincrby" | "hincrbyfloat" | "zincrby" | "expire" | "pexpire" | "expireat"
+        | "pexpireat" | "expiretime" | "pexpiretime" | "ttl" | "pttl" | "persist" | "type"
+        | "strlen" | "llen" | "hlen" | "hstrlen" | "hexists" | "scard" | "sismember" | "zcard"
+        | "zcount" | "zlexcount" | "zscore" | "zremrangebyrank" | "zremrangebyscore"
+        | "zremrangebylex" | "ltrim" => true,
         _ => false,
     }
 }
@@ -220,4 +225,49 @@ fn once_keys<'a>(words: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, NoKeys> {
     let more = spec.and_then(|spec| keys_of(spec, inner).ok());
     keys.extend(more.into_iter().flatten());
     Ok(keys)
+}
+
+#[cfg(test)]
+mod brief_tests {
+    use super::*;
+
+    fn is_brief(words: &[&str]) -> bool {
+        let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+        let spec = lookup(words[0]).expect("it is a command");
+        has_brief_reply(spec, &words)
+    }
+
+    #[test]
+    fn what_gives_values_is_not_brief() {
+        assert!(is_brief(&["SET", "get", "get", "NX"]) && is_brief(&["mset", "k", "v"]));
+        assert!(!is_brief(&["SET", "k", "v", "NX", "Get"]));
+        for command in [
+            "get",
+            "mget",
+            "getset",
+            "getdel",
+            "getex",
+            "getrange",
+            "lpop",
+            "rpop",
+            "lrange",
+            "hgetall",
+            "hmget",
+            "hvals",
+            "spop",
+            "smembers",
+            "zrange",
+            "zpopmin",
+            "sort",
+            "exec",
+            "keys",
+            "lpos",
+            "lindex",
+            "lmove",
+            "smismember",
+            "zmscore",
+        ] {
+            assert!(!is_brief(&[command, "k"]), "{command}");
+        }
+    }
 }

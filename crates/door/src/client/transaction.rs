@@ -40,7 +40,7 @@ impl Transaction {
         !self.is_too_large
     }
 
-    /// Whether each command that may have many bytes has a short reply, whatever it finds.
+    /// Whether each command has a short reply, whatever it finds.
     pub fn is_brief(&self) -> bool {
         self.commands.iter().all(|words| {
             let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();

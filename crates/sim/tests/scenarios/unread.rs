@@ -19,15 +19,16 @@ const ANSWERS_BYTES: usize = 7 << 20;
 
 /// A street where the key has its value. Its doors have the room that doors have.
 fn street(seed: u64) -> Street {
-    street_with(2 * seed, ANSWERS_BYTES)
+    street_with(2 * seed, ANSWERS_BYTES, 1 << 20)
 }
 
-/// … and so much room for large answers. With an odd seed its doors have next to no room.
-fn street_with(seed: u64, large_bytes: usize) -> Street {
+/// … and so much room for large answers, and for commands that wait for it. With an odd seed its doors have next to no room.
+fn street_with(seed: u64, large_bytes: usize, aside_bytes: usize) -> Street {
     let bounds = Bounds {
         // In one half of the seeds its rows are fetched each time.
         kept_bytes_max: (8 << 20) * (seed / 2 % 2) as usize,
         answers_bytes_max: [1 << 20, large_bytes],
+        aside_bytes_max: aside_bytes,
         ..Bounds::default()
     };
     let ahead = Ahead {
@@ -192,7 +193,7 @@ pub fn a_transaction_that_waits_for_room_is_done_once_and_not_refused() {
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_client_that_reads_later_goes_on_once_others_have_read() {
     for seed in 0..2 {
-        let mut street = street_with(2 * seed, 33 << 20);
+        let mut street = street_with(2 * seed, 33 << 20, 1 << 20);
         let others: Vec<Caller> = (0..6)
             .map(|number| get(&mut street, &format!("other{number}"), 1))
             .collect();
@@ -229,7 +230,7 @@ pub fn a_client_that_reads_later_goes_on_once_others_have_read() {
 /// A client that has begun a request is judged though nothing of it is received: it is on him to read before.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn who_begins_a_request_and_reads_nothing_keeps_nobody_from_his() {
-    let mut street = street_with(1, ANSWERS_BYTES);
+    let mut street = street_with(1, ANSWERS_BYTES, 1 << 20);
     let idle = dial(&mut street, "idle");
     let get = request(&[b"GET".to_vec(), KEY.into()].into());
     let begun = b"*3\r\n$3\r\nSET\r\n$4\r\n{b}x\r\n$900\r\nabc";
@@ -250,4 +251,29 @@ pub fn who_begins_a_request_and_reads_nothing_keeps_nobody_from_his() {
     other.send(&mut street.stage.world, &set[500..]);
     assert!(wait(&mut street, 4 * SECOND, |_| other.heard() == b"+OK\r\n"));
     assert_eq!(street.figures[0].clients_closed.get(), 1);
+}
+
+/// Commands that wait for readers have all places of their group. Others' small ones go on, one after the other.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn small_commands_go_on_where_all_places_of_a_group_are_taken() {
+    let mut street = street_with(1, ANSWERS_BYTES, 0);
+    let door = street.doors[0];
+    let idle = dial(&mut street, "idle");
+    street.stage.pass(100 * MS);
+    street.stage.world.cut(door, idle.host);
+    (0..3).for_each(|_| say(&mut street, &idle, &["GET", KEY]));
+    street.stage.pass(SECOND);
+    let waiting: Vec<Caller> = (0..5)
+        .map(|number| get(&mut street, &format!("waiting{number}"), 1))
+        .collect();
+    street.stage.pass(SECOND);
+    let small = dial(&mut street, "small");
+    (0..3).for_each(|_| say(&mut street, &small, &["STRLEN", KEY]));
+    street.stage.pass(SECOND);
+    let length = format!(":{VALUE_BYTES}\r\n").repeat(3);
+    assert_eq!(String::from_utf8(small.heard()), Ok(length));
+    assert!(waiting.iter().all(|one| one.heard().is_empty()));
+    street.stage.world.heal(door, idle.host);
+    let all = || waiting.iter().all(|one| has(one, 1));
+    assert!(wait(&mut street, 10 * SECOND, |_| all()));
 }
