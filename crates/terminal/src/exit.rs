@@ -17,7 +17,7 @@
 //! | 12 | standard output took not all of the answer (it is full, say); what was to be done is done, and the answer is on standard error |
 //! | 13 | `status`: appends to a log are refused, and all is read |
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use client::answer::Code;
@@ -140,16 +140,21 @@ pub fn report(program: &str, error: &anyhow::Error, json: bool) -> ExitCode {
             if let Some(logs) = error.chain().find_map(not_in_force_in) {
                 object["logs"] = logs.into();
             }
-            eprintln!("{}", serde_json::json!({ "error": object }));
+            say(&serde_json::json!({ "error": object }).to_string());
         }
         false => {
-            eprintln!("{program}: {sentence}");
+            say(&format!("{program}: {sentence}"));
             if let Some(Resumable { how, command, .. }) = resumable {
-                eprintln!("{program}: {how}:\n  {command}");
+                say(&format!("{program}: {how}:\n  {command}"));
             }
         }
     }
     ExitCode::from(kind as u8)
+}
+
+/// What standard error does not take is lost, and the exit code stays: it may be a file on a disk that is full.
+fn say(sentence: &str) {
+    drop(writeln!(io::stderr(), "{sentence}"));
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -326,6 +326,20 @@ fn what_took_effect_is_said_where_standard_output_takes_nothing() {
     assert_eq!(cluster.truth().streams.len(), 2);
 }
 
+/// The log of a node may stand on the disk that is full.
+#[test]
+fn the_exit_code_stands_where_standard_error_takes_nothing() {
+    for words in [&["status"][..], &["--json", "status"]] {
+        let full = fs::File::create("/dev/full").expect("Linux has one");
+        let words = [words, &["--timeout", "1"]].concat();
+        let mut command = logberg(&nobody(), &words);
+        let said = command.output().expect("the binary runs");
+        let unsaid = command.stderr(full).output().expect("the binary runs");
+        assert_eq!(code(&unsaid), code(&said), "{words:?}");
+        assert_ne!(code(&unsaid), Some(101));
+    }
+}
+
 #[test]
 fn the_version_is_json_for_machines() {
     let output = logberg(&nobody(), &["--version", "--json"]).output();
