@@ -228,7 +228,7 @@ fn once_keys<'a>(words: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, NoKeys> {
 }
 
 #[cfg(test)]
-mod brief_tests {
+mod tests {
     use super::*;
 
     fn is_brief(words: &[&str]) -> bool {
