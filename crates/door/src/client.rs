@@ -54,7 +54,7 @@ pub enum WaitsFor {
     Rights,
 }
 
-/// What a door waits for that only this client can do.
+/// The one thing that a door waits for, and that only this client can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     Nothing,
@@ -297,7 +297,7 @@ impl Client {
         begins.then_some(bytes_max)
     }
 
-    /// What its door waits for.
+    /// The thing that its door waits for.
     pub fn awaited(&self) -> Awaited {
         self.awaited
     }

@@ -504,7 +504,7 @@ impl Machine for Door {
         let is_loaded = self.askers.any(now);
         self.settle_wanted(now);
         if self.moving.settle(now, &mut self.host, is_loaded) {
-            self.count_ready();
+            self.count_ready(now);
             self.host.on_time(now);
         }
         for id in self.ready.clone() {

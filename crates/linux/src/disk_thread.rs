@@ -327,7 +327,7 @@ impl<F: ?Sized> WriteTask<F> {
     }
 }
 
-/// What came of waiting for work.
+/// The end of a wait for work.
 enum Taken<R> {
     Some(R),
     /// It is time to look again.

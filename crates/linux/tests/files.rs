@@ -341,7 +341,7 @@ fn a_write_that_finds_no_room_waits_for_it_and_holds_up_no_other_file() {
     let first = h.start_write(1, end, &payload);
     let second = h.start_write(1, 2 * end, &payload);
     if is_paged {
-        // What the page cache has not written is never written again.
+        // Bytes that the page cache could not write are never written again.
         assert_eq!(h.done(first).unwrap_err().kind(), ErrorKind::StorageFull);
         assert!(h.done(second).is_err());
         return;

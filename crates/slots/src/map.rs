@@ -242,7 +242,7 @@ impl Map {
         true
     }
 
-    /// What is on its way. It costs by the parts there are, and not by the slots: clients' questions about the cluster ask for it.
+    /// The slots that are on their way. It costs by the parts there are, and not by the slots: clients' questions about the cluster ask for it.
     pub fn moving(&self) -> Vec<Moving> {
         let mut moving: Vec<Moving> = Vec::new();
         for part in &self.wanted {

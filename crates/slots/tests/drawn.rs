@@ -117,7 +117,7 @@ proptest! {
     }
 }
 
-/// What is on its way, by a look at each slot.
+/// The slots that are on their way, by a look at each.
 fn moving_slot_by_slot(map: &Map) -> Vec<Moving> {
     let mut all: Vec<Moving> = Vec::new();
     for slot in 0..SLOTS {

@@ -152,7 +152,7 @@ pub fn report(program: &str, error: &anyhow::Error, json: bool) -> ExitCode {
     ExitCode::from(kind as u8)
 }
 
-/// What standard error does not take is lost, and the exit code stays: it may be a file on a disk that is full.
+/// A sentence that standard error does not take is lost, and the exit code stays: it may be a file on a disk that is full.
 fn say(sentence: &str) {
     drop(writeln!(io::stderr(), "{sentence}"));
 }

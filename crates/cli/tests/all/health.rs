@@ -274,7 +274,7 @@ fn metrics_are_those_that_the_page_lists_and_every_line_can_be_read() {
     ] {
         assert!(sampled(&text, line), "{line}: {text}");
     }
-    // What made the groups asked the node whether it serves them, perhaps more than once.
+    // The command that made the groups asked the node whether it serves them, perhaps more than once.
     for (name, least) in [
         ("logberg_kv_connections_total ", 2),
         ("logberg_kv_received_bytes_total ", 42 + 1),

@@ -67,7 +67,7 @@ impl Unread {
 pub struct Most {
     pub under_way: UnderWay,
     pub unread: Unread,
-    /// So many bytes are received of it while its next request waits.
+    /// The bytes that are received of it while its next request waits.
     pub ahead_bytes: usize,
 }
 
@@ -522,7 +522,7 @@ mod tests {
     fn a_client_that_reads_later_leaves_as_much_to_others() {
         const MIB: usize = 1 << 20;
         let all = [160, 40, 200].map(|all| all * MIB);
-        // Of small replies, of middling ones, and of large ones: as one client holds at last, and as twelve.
+        // MiB that one client holds at last, and twelve: of small replies, of middling ones, and of large ones.
         for (bytes, alone, twelve) in [(1_000, 32, 120), (100 << 10, 8, 30), (MIB, 32, 120)] {
             for (clients, expected) in [(1, alone), (12, twelve)] {
                 let mut held: Vec<Replies> = (0..clients).map(|_| Replies::default()).collect();

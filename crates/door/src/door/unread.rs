@@ -73,17 +73,11 @@ impl Door {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
         };
-        if client.counted_unsent == 0 {
-            client.taken_at = now;
-        }
-        count(client, &mut self.unsent_bytes, &mut self.unsent_sized);
+        count(client, now, &mut self.unsent_bytes, &mut self.unsent_sized);
         if self.unsent_bytes <= UNSENT_BYTES_MAX {
             return;
         }
-        let holding = self.clients.iter();
-        let holding = holding.filter(|(_, client)| client.counted_unsent > HELD_BYTES);
-        let longest = holding.min_by_key(|(_, client)| client.taken_at);
-        if let Some(id) = longest.map(|(id, _)| *id) {
+        if let Some(id) = stalled_longest(self.clients.values()) {
             tracing::warn!(
                 "clients of keys have not read 320 MiB of replies: the one who has taken none for the longest is disconnected"
             );
@@ -99,10 +93,10 @@ impl Door {
     }
 
     /// Counts what clients hold that were answered since, and tells the host.
-    pub(super) fn count_ready(&mut self) {
+    pub(super) fn count_ready(&mut self, now: Time) {
         for id in &self.ready {
             if let Some(client) = self.clients.get_mut(id) {
-                count(client, &mut self.unsent_bytes, &mut self.unsent_sized);
+                count(client, now, &mut self.unsent_bytes, &mut self.unsent_sized);
             }
         }
         self.tell_unread();
@@ -173,7 +167,18 @@ fn begin(client: &mut Client, now: Time) {
     client.takes_since = (due > HELD_BYTES).then(|| (now, client.taken_bytes() + enough));
 }
 
-fn count(client: &mut Client, all: &mut usize, all_sized: &mut Sized) {
+/// The client that could take many replies, and has taken none for the longest.
+fn stalled_longest<'a>(clients: impl Iterator<Item = &'a Client>) -> Option<u64> {
+    let holding = clients.filter(|client| client.due_bytes() > HELD_BYTES);
+    let longest = holding.min_by_key(|client| client.taken_at);
+    longest.map(|client| client.id)
+}
+
+fn count(client: &mut Client, now: Time, all: &mut usize, all_sized: &mut Sized) {
+    if client.counted_unsent == 0 {
+        // It had nothing to take until now.
+        client.taken_at = now;
+    }
     let unsent = client.unsent_bytes();
     let counted = std::mem::replace(&mut client.counted_unsent, unsent);
     *all = *all - counted + unsent;
@@ -181,5 +186,42 @@ fn count(client: &mut Client, all: &mut usize, all_sized: &mut Sized) {
     let counted = std::mem::replace(&mut client.counted_sized, unsent);
     for ((all, counted), unsent) in all_sized.iter_mut().zip(counted).zip(unsent) {
         *all = *all - counted + unsent;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use letters::Shown;
+    use resp::Value;
+
+    use super::*;
+
+    #[test]
+    fn the_one_who_could_take_some_and_took_none_for_the_longest_has_to_go() {
+        let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+        let (mut all, mut sized) = (0, Sized::default());
+        let mut holds = |id, bytes, seconds| {
+            let mut client = Client::new(id, String::new(), Shown::Nothing);
+            client.answer(&Value::Bulk(vec![0; bytes]));
+            count(&mut client, at(seconds), &mut all, &mut sized);
+            client
+        };
+        let mut clients = [
+            holds(1, HELD_BYTES / 2, 1),
+            holds(2, HELD_BYTES + 1, 3),
+            holds(3, 50 << 20, 2),
+            holds(4, 1 << 20, 4),
+        ];
+        // Another reply is before its own: it cannot take it.
+        let mut waits = Client::new(5, String::new(), Shown::Nothing);
+        waits.await_answer(0);
+        waits.answer(&Value::Bulk(vec![0; 1 << 20]));
+        let stalled = |clients: &[Client]| stalled_longest(clients.iter().chain([&waits]));
+        assert_eq!(stalled(&clients), Some(3));
+        // It begins to read: the one who holds less and reads nothing goes before it.
+        _ = clients[2].take_output();
+        clients[2].on_sent(at(5));
+        assert_eq!(stalled(&clients), Some(2));
+        assert!(all > 51 << 20 && sized[1] > 51 << 20);
     }
 }

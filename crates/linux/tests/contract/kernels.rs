@@ -32,7 +32,7 @@ pub fn on_linux(script: &Script, mover: Mover, ink: Ink) -> Option<Vec<String>> 
         mover,
         ink,
         signals: false,
-        // What a machine is told of a full disk, where the kernel tells it.
+        // A machine is told of a full disk, where the kernel tells it.
         room_again_after: None,
         faults: Faults {
             fail_write_after: script.breaks_after(),

@@ -239,7 +239,7 @@ pub fn who_begins_a_request_and_reads_nothing_keeps_nobody_from_his() {
     street.stage.world.cut(street.doors[0], idle.host);
     idle.send(&mut street.stage.world, &all);
     street.stage.pass(SECOND);
-    // What was asked for before it had too much unread comes: from now on little is received.
+    // Bytes come that were asked for before it had too much unread: from now on little is received.
     idle.send(&mut street.stage.world, &[b'd'; 600]);
     street.stage.pass(5 * SECOND);
     assert_eq!(street.figures[0].clients_closed.get(), 0);

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Why a place is not reached that takes connections.
 pub const SILENT: &str = "it says nothing within a second";
 const QUESTION: &[u8] = b"*1\r\n$4\r\nPING\r\n*2\r\n$7\r\nCLUSTER\r\n$4\r\nMYID\r\n";
-/// What is read of what a place says of the cluster.
+/// So much is read of what a place says of the cluster.
 const INFO_BYTES_MAX: u64 = 1 << 10;
 const INFO_LINES: usize = 3;
 /// `+PONG`, and the 40 digits of an id.

@@ -50,7 +50,7 @@ impl KeysOfSlots {
 /// Asks a door for a key of each of these slots. A key that is asked for needs one row of one slot, and many are asked for at once: to count
 /// the keys of each slot takes a question after the other.
 ///
-/// What is refused is asked for again: a node that has just begun to lead, or has not heard of the map yet, serves it a moment later.
+/// A refused slot is asked for again: a node that has just begun to lead, or has not heard of the map yet, serves it a moment later.
 pub fn refusals(place: &str, slots: &[u16], keys: &KeysOfSlots) -> Heard {
     let until = Instant::now() + WITHIN;
     let mut answers = heard_of(place, slots, keys, until);
@@ -73,7 +73,7 @@ pub fn refusals(place: &str, slots: &[u16], keys: &KeysOfSlots) -> Heard {
 
 fn heard_of(place: &str, slots: &[u16], keys: &KeysOfSlots, until: Instant) -> Vec<Option<String>> {
     let mut answers = Vec::new();
-    // What was heard before a failure stays.
+    // Answers before a failure stay.
     drop(hear(place, slots, keys, until, &mut answers));
     answers
 }

@@ -115,7 +115,7 @@ impl Leading {
         };
         self.room.set_awaited(self.room.size_of(bytes), true);
         waiting.call.put_aside(&self.room);
-        // What follows it in its order waits as long as it does.
+        // Commands that follow it in its order wait as long as it does.
         if let Some(order) = waiting.call.order
             && !mutation::is(Mutation::OrderOvertaken)
         {

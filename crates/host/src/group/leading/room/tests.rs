@@ -366,7 +366,7 @@ fn who_waits_for_room_and_those_behind_are_put_aside_as_far_as_there_is_room_for
     let aside = scene.aside.clone();
     let aside = || aside.lock().unwrap().clone();
     assert_eq!(aside(), "abc", "there is no more room");
-    // What its place was given to keeps it until it is answered.
+    // Commands that are put aside stay so until they are answered.
     scene.leading.on_deposed(scene.now, STREAM);
     scene.begin();
     assert_eq!(scene.round(), "");
